@@ -45,3 +45,7 @@ $(LIBEXEC)/runsc: packaging/runsc/go.mod packaging/runsc/go.sum | go-check
 		-o ../../$@.new gvisor.dev/gvisor/runsc
 	mv $@.new $@
 
+.PHONY: image
+image: go-check ## build the base image into build/image from the machine's apt sources
+	@GO='$(GO)' packaging/image/build $(B)/image
+
