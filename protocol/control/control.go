@@ -11,6 +11,7 @@
 //	 │ open{OpenRequest} ───────────────────────► │
 //	 │ ◄───────────────── admitted{} or refused{} │
 //	 │ stdin, stdin_eof, resize, signal ────────► │
+//	 │ ◄────────────────────────────────── credit │ so much stdin was passed on
 //	 │ ◄──────────────── stdout, stderr, notice{} │
 //	 │ ◄──────────────────────────────── exit{}   │
 //
@@ -19,7 +20,9 @@ package control
 
 import (
 	"bytes"
+	"encoding/binary"
 	"encoding/json"
+	"errors"
 	"fmt"
 
 	"lazaret.dev/lazaret/protocol"
@@ -71,9 +74,33 @@ const (
 	FrameRefused  wire.FrameType = 'R'
 	FrameStdout   wire.FrameType = 'o'
 	FrameStderr   wire.FrameType = 'e'
+	FrameCredit   wire.FrameType = 'C'
 	FrameNotice   wire.FrameType = 'N'
 	FrameExit     wire.FrameType = 'X'
 )
+
+// Window is how many bytes of stdin a client may have sent beyond those that
+// credit frames have returned. The coordinator can therefore always read the
+// next frame, whether or not the command reads its input: a resize, a signal
+// or the end of the connection never waits behind it.
+const Window = 256 << 10
+
+// EncodeCredit renders a credit frame's payload.
+func EncodeCredit(n int) []byte {
+	return binary.BigEndian.AppendUint32(nil, uint32(n))
+}
+
+// DecodeCredit reads a credit frame's payload.
+func DecodeCredit(b []byte) (int, error) {
+	if len(b) != 4 {
+		return 0, errors.New("malformed credit")
+	}
+	n := binary.BigEndian.Uint32(b)
+	if n > Window {
+		return 0, fmt.Errorf("credit of %d bytes, window %d", n, Window)
+	}
+	return int(n), nil
+}
 
 // Size is a terminal's size in character cells. Both are at least 1.
 type Size struct {

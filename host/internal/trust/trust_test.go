@@ -46,7 +46,7 @@ func connect(t *testing.T, server, client *tls.Config) (serverErr, clientErr err
 	done := make(chan error, 1)
 	go func() {
 		conn := tls.Server(s, server)
-		_ = conn.SetDeadline(time.Now().Add(5 * time.Second))
+		_ = conn.SetDeadline(time.Now().Add(time.Second))
 		err := conn.Handshake()
 		if err == nil {
 			_, err = conn.Write([]byte{1})
@@ -55,7 +55,7 @@ func connect(t *testing.T, server, client *tls.Config) (serverErr, clientErr err
 		done <- err
 	}()
 	conn := tls.Client(c, client)
-	_ = conn.SetDeadline(time.Now().Add(5 * time.Second))
+	_ = conn.SetDeadline(time.Now().Add(time.Second))
 	clientErr = conn.Handshake()
 	if clientErr == nil {
 		_, clientErr = conn.Read(make([]byte, 1))

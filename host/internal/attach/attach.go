@@ -1,0 +1,343 @@
+// Package attach is the Client CLI's side of a session: the user's terminal or
+// pipes on one end, the authenticated connection to the Host Coordinator on
+// the other.
+//
+// It owns the terminal's mode for as long as it runs and gives it back on
+// every way out. It runs in the CLI and talks to no sandbox itself.
+package attach
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+	"golang.org/x/term"
+
+	"lazaret.dev/lazaret/host/internal/control"
+	pc "lazaret.dev/lazaret/protocol/control"
+)
+
+// Stdio is what the session is attached to.
+type Stdio struct {
+	In, Out, Err *os.File
+
+	// Notice prints a line of Lazaret's own on the user's stderr, without mixing
+	// it into a screen that the session draws.
+	Notice func(text string)
+}
+
+// RefusedError is the coordinator's answer to a session that it does not admit.
+type RefusedError struct{ pc.Refused }
+
+func (e *RefusedError) Error() string {
+	return fmt.Sprintf("the coordinator refuses the session (%s)", e.Why)
+}
+
+// LostError reports a session that Lazaret could not carry to its end.
+type LostError struct {
+	Reason string
+	Log    string // directory of the generation's logs, or empty
+}
+
+func (e *LostError) Error() string { return e.Reason }
+
+// Hint names the logs.
+func (e *LostError) Hint() string {
+	if e.Log == "" {
+		return ""
+	}
+	return "see the logs in " + e.Log
+}
+
+// termGrace is how long a command may take to end after SIGTERM or SIGHUP were
+// passed on, before the client leaves, which ends the session.
+const termGrace = 5 * time.Second
+
+// Size reads a terminal's size. Where the terminal says 0 by 0 it is 24 by 80:
+// programs divide by it.
+func Size(f *os.File) pc.Size {
+	ws, err := unix.IoctlGetWinsize(int(f.Fd()), unix.TIOCGWINSZ)
+	if err != nil || ws.Row == 0 || ws.Col == 0 {
+		return pc.Size{Rows: 24, Cols: 80}
+	}
+	return pc.Size{Rows: ws.Row, Cols: ws.Col}
+}
+
+// Run opens a session on c and carries it to its end. It returns the command's
+// exit status; a *RefusedError when the session was not admitted, a *LostError
+// when Lazaret failed under it. The connection is closed when it returns.
+func Run(ctx context.Context, c *control.Conn, req pc.OpenRequest, stdio Stdio) (int, error) {
+	defer c.Close()
+	if err := c.WriteJSON(pc.FrameOpen, req); err != nil {
+		return 0, fmt.Errorf("open session: %w", err)
+	}
+	typ, payload, err := c.Read()
+	switch {
+	case err != nil:
+		return 0, fmt.Errorf("open session: %w", err)
+	case typ == pc.FrameRefused:
+		var r pc.Refused
+		if err := pc.Decode(payload, &r); err != nil {
+			return 0, err
+		}
+		return 0, &RefusedError{r}
+	case typ != pc.FrameAdmitted:
+		return 0, fmt.Errorf("open session: unexpected frame %q", typ)
+	}
+
+	a := &attachment{conn: c, stdio: stdio, tty: req.TTY, credit: make(chan int, 16)}
+	restore := func() {}
+	if req.TTY {
+		if restore, err = raw(stdio.In); err != nil {
+			return 0, err
+		}
+	}
+	// Every way out of this function gives the terminal back, a panic included.
+	defer restore()
+
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	stopSignals := a.forwardSignals(ctx, req.Size)
+	defer stopSignals()
+	go a.forwardInput(ctx)
+	return a.receive(ctx)
+}
+
+// raw puts the terminal into raw mode and returns what undoes it. It is safe
+// to undo twice.
+func raw(f *os.File) (func(), error) {
+	state, err := term.MakeRaw(int(f.Fd()))
+	if err != nil {
+		return nil, fmt.Errorf("cannot set the terminal to raw mode: %w", err)
+	}
+	var once sync.Once
+	return func() { once.Do(func() { _ = term.Restore(int(f.Fd()), state) }) }, nil
+}
+
+// attachment is one session of this process.
+type attachment struct {
+	conn   *control.Conn
+	stdio  Stdio
+	tty    bool
+	credit chan int
+
+	mu     sync.Mutex
+	killed syscall.Signal // set when a signal ended the wait
+}
+
+// receive carries output to the user until the session's end. After the exit
+// status it waits for the connection's end: for the last session of a Domain
+// that is when everything is torn down.
+func (a *attachment) receive(ctx context.Context) (int, error) {
+	stop := context.AfterFunc(ctx, func() { _ = a.conn.Close() })
+	defer stop()
+	var exit *pc.Exit
+	for {
+		typ, payload, err := a.conn.Read()
+		if err != nil {
+			return a.ended(ctx, exit, err)
+		}
+		switch typ {
+		case pc.FrameStdout:
+			err = a.write(a.stdio.Out, payload)
+		case pc.FrameStderr:
+			err = a.write(a.stdio.Err, payload)
+		case pc.FrameCredit:
+			var n int
+			if n, err = pc.DecodeCredit(payload); err == nil {
+				select {
+				case a.credit <- n:
+				case <-ctx.Done():
+				}
+			}
+		case pc.FrameNotice:
+			var n pc.Notice
+			if err = pc.Decode(payload, &n); err == nil {
+				a.notice(n.Text)
+			}
+		case pc.FrameExit:
+			exit = new(pc.Exit)
+			err = pc.Decode(payload, exit)
+		default:
+			err = fmt.Errorf("unexpected frame %q", typ)
+		}
+		if err != nil {
+			return 0, err
+		}
+	}
+}
+
+// write copies to one of the user's streams. A reader that has gone (`| head`)
+// ends this client, as it would end a command that runs on the host.
+func (a *attachment) write(f *os.File, p []byte) error {
+	if _, err := f.Write(p); err != nil {
+		if errors.Is(err, syscall.EPIPE) {
+			return &signalError{syscall.SIGPIPE}
+		}
+		return fmt.Errorf("write to %s: %w", f.Name(), err)
+	}
+	return nil
+}
+
+// notice prints a line of Lazaret's own. In raw mode the terminal does not
+// return the carriage, so that the line does.
+func (a *attachment) notice(text string) {
+	if a.tty {
+		text = strings.ReplaceAll(text, "\n", "\r\n") + "\r"
+	}
+	a.stdio.Notice(text)
+}
+
+// ended decides what the end of the connection means.
+func (a *attachment) ended(ctx context.Context, exit *pc.Exit, cause error) (int, error) {
+	a.mu.Lock()
+	killed := a.killed
+	a.mu.Unlock()
+	switch {
+	case exit != nil && exit.Failed:
+		return 0, &LostError{Reason: exit.Reason, Log: exit.Log}
+	case exit != nil:
+		return exit.Status, nil
+	case killed != 0:
+		return 0, &signalError{killed}
+	case ctx.Err() != nil:
+		return 0, ctx.Err()
+	case errors.Is(cause, io.EOF), errors.Is(cause, io.ErrUnexpectedEOF), errors.Is(cause, syscall.ECONNRESET):
+		return 0, &LostError{Reason: "the Host Coordinator has gone; the session is over"}
+	default:
+		return 0, fmt.Errorf("session: %w", cause)
+	}
+}
+
+// signalError says that a signal ended this client.
+type signalError struct{ sig syscall.Signal }
+
+func (e *signalError) Error() string { return "ended by signal: " + e.sig.String() }
+
+// ExitStatus is the status that a shell gives to that death.
+func (e *signalError) ExitStatus() int { return 128 + int(e.sig) }
+
+// forwardInput carries the user's input, never more than the window allows.
+func (a *attachment) forwardInput(ctx context.Context) {
+	// A background job that reads its terminal would be stopped; it gets an
+	// error instead, which is the end of its input.
+	signal.Ignore(syscall.SIGTTIN)
+	window := pc.Window
+	buf := make([]byte, 32<<10)
+	for {
+		for window == 0 {
+			select {
+			case n := <-a.credit:
+				window += n
+			case <-ctx.Done():
+				return
+			}
+		}
+		n, err := a.stdio.In.Read(buf[:min(len(buf), window)])
+		if n > 0 {
+			if a.conn.Write(pc.FrameStdin, buf[:n]) != nil {
+				return
+			}
+			window -= n
+		}
+		for more := true; more; {
+			select {
+			case n := <-a.credit:
+				window += n
+			default:
+				more = false
+			}
+		}
+		if err != nil {
+			_ = a.conn.Write(pc.FrameStdinEOF, nil)
+			a.dropCredit(ctx)
+			return
+		}
+	}
+}
+
+// dropCredit keeps the receiver from waiting for somebody to take credit.
+func (a *attachment) dropCredit(ctx context.Context) {
+	for {
+		select {
+		case <-a.credit:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// forwardSignals passes window changes and termination on. It returns what
+// ends the forwarding.
+func (a *attachment) forwardSignals(ctx context.Context, size pc.Size) func() {
+	ch := make(chan os.Signal, 8)
+	signals := []os.Signal{syscall.SIGTERM, syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT}
+	if a.tty {
+		signals = append(signals, syscall.SIGWINCH)
+	}
+	signal.Notify(ch, signals...)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		if a.tty {
+			// The terminal may have changed between the request and here.
+			a.resize(&size)
+		}
+		for {
+			select {
+			case s := <-ch:
+				a.signal(s.(syscall.Signal), &size)
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	return func() {
+		signal.Stop(ch)
+		<-done
+	}
+}
+
+// signal handles one signal to this process. With a terminal the keys are
+// bytes, so that SIGTERM and SIGHUP mean this client, not the command; without
+// one, the command gets what its client gets.
+func (a *attachment) signal(s syscall.Signal, size *pc.Size) {
+	switch s {
+	case syscall.SIGWINCH:
+		a.resize(size)
+		return
+	case syscall.SIGTERM, syscall.SIGHUP:
+		a.mu.Lock()
+		a.killed = s
+		a.mu.Unlock()
+		if a.tty {
+			_ = a.conn.Close()
+			return
+		}
+		time.AfterFunc(termGrace, func() { _ = a.conn.Close() })
+	}
+	name := map[syscall.Signal]pc.SignalName{
+		syscall.SIGTERM: pc.SignalTerminate, syscall.SIGHUP: pc.SignalHangup,
+		syscall.SIGINT: pc.SignalInterrupt, syscall.SIGQUIT: pc.SignalQuit,
+	}[s]
+	_ = a.conn.WriteJSON(pc.FrameSignal, pc.Signal{Name: name})
+}
+
+// resize reports the terminal's size when it is another.
+func (a *attachment) resize(last *pc.Size) {
+	if now := Size(a.stdio.In); now != *last {
+		*last = now
+		_ = a.conn.WriteJSON(pc.FrameResize, now)
+	}
+}
+
+// IsTerminal reports whether f is a terminal.
+func IsTerminal(f *os.File) bool { return term.IsTerminal(int(f.Fd())) }

@@ -1,0 +1,288 @@
+// Package control holds both ends of the host-only control socket: enrolment
+// of Client CLIs, then one mutually authenticated connection for each session.
+//
+// The server runs in the Host Coordinator, the client in the CLI. It
+// authenticates and frames; whether a session is admitted is the
+// coordinator's decision. The sockets are never mounted into the sandbox.
+package control
+
+import (
+	"bytes"
+	"context"
+	"crypto/ed25519"
+	"crypto/rand"
+	"crypto/tls"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"lazaret.dev/lazaret/host/internal/trust"
+	"lazaret.dev/lazaret/protocol/control"
+	"lazaret.dev/lazaret/protocol/identity"
+	"lazaret.dev/lazaret/protocol/wire"
+)
+
+// greetTimeout bounds how long a peer may take to say who it is and what it
+// wants.
+const greetTimeout = 10 * time.Second
+
+// Handler serves one authenticated client whose first message has come. It
+// owns nothing: the connection is closed when it returns.
+type Handler func(ctx context.Context, c *Conn, req control.OpenRequest)
+
+// Server listens on a Domain's two sockets.
+type Server struct {
+	dir     string
+	self    identity.Identity
+	anchor  *trust.Anchor
+	handler Handler
+
+	enroll, control *net.UnixListener
+	wg              sync.WaitGroup
+	cancel          context.CancelFunc
+	ctx             context.Context
+}
+
+// pending is the name that a socket has until it is published.
+func pending(name string) string { return "." + name }
+
+// Listen binds both sockets in dir under names that nobody looks for. The
+// handler is called for each session, on a goroutine of the server's.
+func Listen(ctx context.Context, dir string, self identity.Identity, anchor *trust.Anchor, h Handler) (*Server, error) {
+	s := &Server{dir: dir, self: self, anchor: anchor, handler: h}
+	s.ctx, s.cancel = context.WithCancel(ctx)
+	var err error
+	if s.control, err = bind(filepath.Join(dir, pending(control.ControlSocket))); err != nil {
+		return nil, err
+	}
+	if s.enroll, err = bind(filepath.Join(dir, pending(control.EnrollSocket))); err != nil {
+		_ = s.control.Close()
+		return nil, err
+	}
+	s.wg.Go(func() { s.accept(s.control, s.serveControl) })
+	s.wg.Go(func() { s.accept(s.enroll, s.serveEnroll) })
+	return s, nil
+}
+
+func bind(path string) (*net.UnixListener, error) {
+	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
+	if err != nil {
+		return nil, fmt.Errorf("bind control socket: %w", err)
+	}
+	l.SetUnlinkOnClose(false) // the name changes at publication; Withdraw removes it
+	return l, nil
+}
+
+// Publish makes the sockets findable. Enrolment goes last: whoever can enrol
+// can connect.
+func (s *Server) Publish() error {
+	for _, name := range []string{control.ControlSocket, control.EnrollSocket} {
+		if err := os.Rename(filepath.Join(s.dir, pending(name)), filepath.Join(s.dir, name)); err != nil {
+			return fmt.Errorf("publish control socket: %w", err)
+		}
+	}
+	return nil
+}
+
+// Withdraw removes the sockets' names, in the reverse order.
+func (s *Server) Withdraw() {
+	for _, name := range []string{control.EnrollSocket, control.ControlSocket} {
+		_ = os.Remove(filepath.Join(s.dir, name))
+		_ = os.Remove(filepath.Join(s.dir, pending(name)))
+	}
+}
+
+// Close stops listening, ends every connection and waits for the handlers.
+func (s *Server) Close() {
+	s.cancel()
+	_ = s.enroll.Close()
+	_ = s.control.Close()
+	s.Withdraw()
+	s.wg.Wait()
+}
+
+func (s *Server) accept(l *net.UnixListener, serve func(*net.UnixConn)) {
+	for {
+		c, err := l.AcceptUnix()
+		if err != nil {
+			if errors.Is(err, net.ErrClosed) {
+				return
+			}
+			// Out of descriptors or memory: what is open may end and free some.
+			select {
+			case <-s.ctx.Done():
+				return
+			case <-time.After(50 * time.Millisecond):
+				continue
+			}
+		}
+		s.wg.Go(func() {
+			defer c.Close()
+			stop := context.AfterFunc(s.ctx, func() { _ = c.Close() })
+			defer stop()
+			serve(c)
+		})
+	}
+}
+
+// serveEnroll issues a client certificate to a process of the same user in the
+// same user namespace. The kernel says who the peer is, before anything that
+// the peer says is read: a process inside the generation's user namespace
+// (supervisor, runsc, sentry) is no client, whatever it sends.
+func (s *Server) serveEnroll(c *net.UnixConn) {
+	_ = c.SetDeadline(time.Now().Add(greetTimeout))
+	reply := control.EnrollReply{Version: control.Version}
+	if err := checkPeer(c); err != nil {
+		reply.Error = err.Error()
+	} else if err := s.issue(c, &reply); err != nil {
+		reply.Error = err.Error()
+	}
+	_ = json.NewEncoder(c).Encode(reply)
+}
+
+func (s *Server) issue(c *net.UnixConn, reply *control.EnrollReply) error {
+	var req control.EnrollRequest
+	b, err := readLine(c, control.MaxEnroll)
+	if err != nil {
+		return err
+	}
+	if err := control.Decode(b, &req); err != nil {
+		return err
+	}
+	if req.Version != control.Version {
+		return fmt.Errorf("this Domain was started by another version of lazaret (protocol %d, not %d)", control.Version, req.Version)
+	}
+	id := s.self
+	id.Role = identity.RoleClient
+	if id.Component, err = NewID(); err != nil {
+		return err
+	}
+	if reply.Certificate, err = s.anchor.Issue(id, ed25519.PublicKey(req.PublicKey)); err != nil {
+		return err
+	}
+	reply.Anchor = s.anchor.Certificate()
+	reply.Coordinator = s.self.Component
+	reply.Generation = s.self.Generation
+	return nil
+}
+
+// readLine reads up to a newline, at most limit bytes.
+func readLine(r io.Reader, limit int) ([]byte, error) {
+	var line []byte
+	buf := make([]byte, 4096)
+	for {
+		n, err := r.Read(buf)
+		line = append(line, buf[:n]...)
+		if i := bytes.IndexByte(line, '\n'); i >= 0 {
+			return line[:i], nil
+		}
+		if len(line) > limit {
+			return nil, errors.New("message is larger than the limit")
+		}
+		if err != nil {
+			return nil, fmt.Errorf("read enrolment: %w", err)
+		}
+	}
+}
+
+// checkPeer demands the same user and the same user namespace (SO_PEERCRED,
+// unix(7)).
+func checkPeer(c *net.UnixConn) error {
+	rc, err := c.SyscallConn()
+	if err != nil {
+		return err
+	}
+	var cred *unix.Ucred
+	var cerr error
+	if err := rc.Control(func(fd uintptr) {
+		cred, cerr = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED)
+	}); err != nil {
+		return err
+	}
+	if cerr != nil {
+		return os.NewSyscallError("getsockopt SO_PEERCRED", cerr)
+	}
+	if int(cred.Uid) != os.Getuid() {
+		return fmt.Errorf("peer is of user %d", cred.Uid)
+	}
+	ours, err := os.Readlink("/proc/self/ns/user")
+	if err != nil {
+		return err
+	}
+	theirs, err := os.Readlink(fmt.Sprintf("/proc/%d/ns/user", cred.Pid))
+	if err != nil || theirs != ours {
+		return errors.New("peer is not in the coordinator's user namespace")
+	}
+	return nil
+}
+
+// serveControl authenticates a client and gives it to the handler.
+func (s *Server) serveControl(raw *net.UnixConn) {
+	_ = raw.SetDeadline(time.Now().Add(greetTimeout))
+	t := tls.Server(raw, s.anchor.ServerConfig())
+	if err := t.HandshakeContext(s.ctx); err != nil {
+		return
+	}
+	c := newConn(t)
+	typ, payload, err := c.Read()
+	if err != nil || typ != control.FrameOpen {
+		return
+	}
+	var req control.OpenRequest
+	if err := control.Decode(payload, &req); err != nil {
+		return
+	}
+	_ = raw.SetDeadline(time.Time{})
+	s.handler(s.ctx, c, req)
+	c.closeWrite()
+}
+
+// Conn is one authenticated connection. Write methods are safe for concurrent
+// use; Read belongs to one goroutine.
+type Conn struct {
+	t *tls.Conn
+	*wire.FrameReader
+	*wire.FrameWriter
+}
+
+func newConn(t *tls.Conn) *Conn {
+	return &Conn{t: t, FrameReader: wire.NewFrameReader(t), FrameWriter: wire.NewFrameWriter(t)}
+}
+
+// Close closes the connection at once; a blocked Read or Write returns.
+func (c *Conn) Close() error { return c.t.NetConn().Close() }
+
+// SetWriteDeadline bounds writes from now on.
+func (c *Conn) SetWriteDeadline(t time.Time) { _ = c.t.NetConn().SetWriteDeadline(t) }
+
+// closeWrite sends the end of the stream and waits, briefly, for the client to
+// have read it: closing with unread input would throw away what was written.
+func (c *Conn) closeWrite() {
+	_ = c.t.NetConn().SetDeadline(time.Now().Add(2 * time.Second))
+	if c.t.CloseWrite() != nil {
+		return
+	}
+	for {
+		if _, _, err := c.Read(); err != nil {
+			return
+		}
+	}
+}
+
+// NewID returns a fresh random identifier of 128 bits.
+func NewID() (string, error) {
+	b := make([]byte, 16)
+	if _, err := rand.Read(b); err != nil {
+		return "", fmt.Errorf("random id: %w", err)
+	}
+	return hex.EncodeToString(b), nil
+}
