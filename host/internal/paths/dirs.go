@@ -196,3 +196,59 @@ func walk(root string, names []string, uid int, p privacy, create bool) (int, er
 	}
 	return at, nil
 }
+
+// maxLinks is how many symbolic links one path may lead through, as in the
+// kernel.
+const maxLinks = 40
+
+// ResolveTrusted is [Resolve] for a path that may lead through directories in
+// which a sandbox can write: it refuses each symbolic link that lies in or
+// beneath one of untrusted (canonical). Otherwise a link that an agent left
+// there would choose what the next sandbox sees.
+func ResolveTrusted(path string, untrusted []string) (string, error) {
+	split := func(s string) []string {
+		return strings.FieldsFunc(s, func(r rune) bool { return r == '/' })
+	}
+	cur, todo := "/", split(filepath.Clean(path))
+	for links := 0; len(todo) > 0; {
+		name := todo[0]
+		todo = todo[1:]
+		switch name {
+		case ".":
+			continue
+		case "..":
+			cur = filepath.Dir(cur)
+			continue
+		}
+		next := filepath.Join(cur, name)
+		fi, err := os.Lstat(next)
+		if errors.Is(err, fs.ErrNotExist) && links == 0 {
+			return filepath.Join(append([]string{next}, todo...)...), nil
+		}
+		if err != nil {
+			return "", fmt.Errorf("resolve %q: %w", path, err)
+		}
+		if fi.Mode()&fs.ModeSymlink == 0 {
+			cur = next
+			continue
+		}
+		for _, u := range untrusted {
+			if Within(u, cur) {
+				return "", refuse(KindUnsafe, "remove the link, or name the directory that it leads to",
+					"cannot use %q: %q is a symbolic link in a place where an agent can write", path, next)
+			}
+		}
+		if links++; links > maxLinks {
+			return "", fmt.Errorf("resolve %q: %w", path, unix.ELOOP)
+		}
+		to, err := os.Readlink(next)
+		if err != nil {
+			return "", fmt.Errorf("resolve %q: %w", path, err)
+		}
+		if filepath.IsAbs(to) {
+			cur = "/"
+		}
+		todo = append(split(to), todo...)
+	}
+	return cur, nil
+}
