@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 
@@ -18,12 +19,24 @@ import (
 // ErrNotLocked reports that the file given as proof holds no exclusive flock.
 var ErrNotLocked = errors.New("the store may be opened only under the Domain lock")
 
-// checkHeld proves that lock's open file description holds an exclusive flock.
-// The kernel lists in fdinfo exactly the locks of that description, so another
-// holder's lock on the same file is no proof, and asking changes nothing.
-func checkHeld(lock *os.File) error {
+// checkHeld proves that lock is the lock file of the Domain Root dir, and that
+// its open file description holds an exclusive flock. The kernel lists in
+// fdinfo exactly the locks of that description, so another holder's lock on the
+// same file is no proof, and asking changes nothing.
+func checkHeld(dir string, lock *os.File) error {
 	if lock == nil {
 		return fmt.Errorf("%w: no lock was given", ErrNotLocked)
+	}
+	want, err := os.Lstat(filepath.Join(dir, LockName))
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrNotLocked, err)
+	}
+	got, err := lock.Stat()
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrNotLocked, err)
+	}
+	if !os.SameFile(want, got) {
+		return fmt.Errorf("%w: %s is not the lock of %s", ErrNotLocked, lock.Name(), dir)
 	}
 	conn, err := lock.SyscallConn()
 	if err != nil {
@@ -70,9 +83,10 @@ func inspect(path string) error {
 	if err := unix.Fstat(fd, &st); err != nil {
 		return &Error{Kind: IO, Op: "stat", Path: path, Err: err}
 	}
-	if st.Mode&unix.S_IFMT != unix.S_IFREG || int(st.Uid) != os.Geteuid() {
+	if st.Mode&unix.S_IFMT != unix.S_IFREG || int(st.Uid) != os.Geteuid() || st.Nlink != 1 {
+		// A second name would be a second Domain on one file.
 		return &Error{Kind: Foreign, Op: "open", Path: path,
-			Err: fmt.Errorf("it is not a regular file of uid %d", os.Geteuid())}
+			Err: fmt.Errorf("it is not a regular file of uid %d with one name", os.Geteuid())}
 	}
 	if st.Size == 0 {
 		// New, or its first transaction was interrupted: nothing is in it.

@@ -39,8 +39,11 @@ import (
 	"lazaret.dev/lazaret/schema"
 )
 
-// FileName is the store's name within its Domain Root.
-const FileName = "store.db"
+// The names within a Domain Root.
+const (
+	FileName = "store.db" // and store.db-wal while it is open, or after a crash
+	LockName = "lock"     // the Domain lock
+)
 
 // Store is one Domain's open store. Its methods are safe for concurrent use;
 // each is one transaction. The caller closes it before it gives up the lock.
@@ -51,13 +54,13 @@ type Store struct {
 }
 
 // Open opens the store in the Domain Root dir, making and migrating it as
-// needed. lock is the open file on which this process holds the Domain's
-// exclusive flock, and stays the caller's; a file without that lock is refused
-// with ErrNotLocked. Open fails with *Error for a full, read-only, damaged or
+// needed. lock is the Domain Root's lock file, open, on which this process holds the Domain's
+// exclusive flock; it stays the caller's, and anything else is refused with
+// ErrNotLocked. Open fails with *Error for a full, read-only, damaged or
 // foreign file, and with *schema.NewerError for one that a newer Lazaret wrote;
 // the file is then as it was.
 func Open(ctx context.Context, dir string, lock *os.File) (*Store, error) {
-	if err := checkHeld(lock); err != nil {
+	if err := checkHeld(dir, lock); err != nil {
 		return nil, err
 	}
 	path := filepath.Join(dir, FileName)

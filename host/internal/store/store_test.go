@@ -223,6 +223,8 @@ func TestOpenDemandsTheLock(t *testing.T) {
 	must(t, err)
 	defer second.Close()
 	refused("another's lock", second)
+	another := t.TempDir()
+	refused("another Domain's lock", lock(t, another))
 	closed, err := os.Open(path)
 	must(t, err, closed.Close())
 	refused("closed", closed)
