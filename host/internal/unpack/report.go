@@ -13,6 +13,7 @@ type reporter struct {
 	out   io.Writer
 	last  time.Time
 	notes int
+	bytes int64
 	err   error
 }
 
@@ -62,6 +63,6 @@ func (r *reporter) finish(err error) error {
 		r.send(Event{Kind: EventFailed, Code: errorCode(err), Message: msg})
 		return err
 	}
-	r.send(Event{Kind: EventDone, Notes: r.notes})
+	r.send(Event{Kind: EventDone, Notes: r.notes, Bytes: r.bytes})
 	return r.err
 }

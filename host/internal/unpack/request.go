@@ -129,6 +129,7 @@ type Event struct {
 	What  string `json:"what,omitempty"`
 
 	Notes   int       `json:"notes,omitempty"` // done: all notes, the unreported ones included
+	Bytes   int64     `json:"bytes,omitempty"` // done: of the regular files, those of lower layers included
 	Code    ErrorCode `json:"code,omitempty"`  // failed
 	Message string    `json:"message,omitempty"`
 }

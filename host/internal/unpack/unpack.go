@@ -20,6 +20,7 @@
 package unpack
 
 import (
+	"archive/tar"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -124,7 +125,9 @@ func applyLayer(ctx context.Context, i int, l Layer, f *os.File, ids idSets, r *
 	defer plain.Close()
 	body := &meter{r: plain, sum: sha256.New(), limit: maxLayerBytes}
 
-	if err := applyTar(body, ids, r.noter(i+1)); err != nil {
+	written, err := applyTar(body, ids, r.noter(i+1))
+	r.bytes += written
+	if err != nil {
 		return err
 	}
 	// A tar reader stops at the end marker; the digests cover what follows, too.
@@ -144,11 +147,12 @@ func applyLayer(ctx context.Context, i int, l Layer, f *os.File, ids idSets, r *
 	return nil
 }
 
-// applyTar applies the entries of one tar stream that pass the filter.
-func applyTar(stream io.Reader, ids idSets, note func(entry, what string)) error {
+// applyTar applies the entries of one tar stream that pass the filter, and
+// returns the size of their regular files.
+func applyTar(stream io.Reader, ids idSets, note func(entry, what string)) (written int64, err error) {
 	te := layer.NewTarExtractor(&layer.UnpackOptions{OnDiskFormat: layer.DirRootfs{}})
 	flt := newFilter(ids, note)
-	return eachEntry(stream, func(e entry) error {
+	err = eachEntry(stream, func(e entry) error {
 		keep, err := flt.apply(e.Header)
 		if err != nil {
 			return &layerError{ErrLayer, err}
@@ -157,11 +161,15 @@ func applyTar(stream io.Reader, ids idSets, note func(entry, what string)) error
 			return nil
 		}
 		name := e.Header.Name
+		if e.Header.Typeflag == tar.TypeReg {
+			written += e.Header.Size
+		}
 		if err := te.UnpackEntry("/", e.Header, e.Body); err != nil {
 			return fmt.Errorf("entry %s: %w", quote(name), err)
 		}
 		return nil
 	})
+	return written, err
 }
 
 // meter counts, bounds and hashes what is read through it.
