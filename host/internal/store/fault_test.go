@@ -427,7 +427,17 @@ func onSmallFilesystem(dir string) error {
 	if err := s.Close(); err != nil {
 		return err
 	}
+	// No filesystem turns read-only while a file on it is open for writing.
+	if err := held.Close(); err != nil {
+		return err
+	}
 	if err := size(unix.MS_REMOUNT|unix.MS_RDONLY, "4m"); err != nil {
+		return err
+	}
+	if held, err = os.Open(filepath.Join(dir, store.LockName)); err != nil {
+		return err
+	}
+	if err := unix.Flock(int(held.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
 		return err
 	}
 	_, err = store.Open(ctx, dir, held)
