@@ -7,5 +7,5 @@
 // It runs in the Client CLI. It makes no directory, starts nothing, reads no
 // environment variable but those of paths.Host and those that a caller passes
 // in, and prints nothing. Secrets that a profile takes from the caller's
-// environment are not in a Domain: [SessionEnv] resolves them for one session.
+// environment are not in a Domain: package sessionenv resolves them for one session.
 package config

@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"strings"
 	"unicode"
+
+	"lazaret.dev/lazaret/host/internal/config/internal/value"
 )
 
 // FallbackImage is the default image where no base image lies beside the
@@ -26,13 +28,13 @@ func DefaultImage(prefix string) string {
 
 // imageRef expands the path in a reference to a local image and refuses what
 // can be no reference at all; the image package reads the rest.
-func (c *Config) imageRef(x expander, key []string, s string) (string, error) {
+func (c *Config) imageRef(x value.Expander, key []string, s string) (string, error) {
 	if s == "" {
 		return c.image, nil
 	}
 	for _, scheme := range []string{"oci:", "docker-archive:"} {
 		if rest, ok := strings.CutPrefix(s, scheme); ok {
-			p, err := x.path(key, rest)
+			p, err := read(c, key, x.Path, rest)
 			return scheme + p, err
 		}
 	}

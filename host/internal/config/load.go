@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"lazaret.dev/lazaret/host/internal/config/internal/document"
+	"lazaret.dev/lazaret/host/internal/config/internal/value"
 	"lazaret.dev/lazaret/host/internal/paths"
 )
 
@@ -110,6 +111,13 @@ func (c *Config) Path() string { return c.doc.Name }
 // BuiltIn reports whether the only profile is the built-in one.
 func (c *Config) BuiltIn() bool { return c.builtIn }
 
+// File returns the settings as they are written, with defaults. Only packages
+// below this one can name its type.
+func (c *Config) File() document.File { return c.doc.File }
+
+// DefaultImage returns the image of profiles that name none.
+func (c *Config) DefaultImage() string { return c.image }
+
 // DefaultProfile returns default_profile, which may be empty.
 func (c *Config) DefaultProfile() string { return c.doc.DefaultProfile }
 
@@ -148,7 +156,7 @@ func (c *Config) known() string {
 
 // DataRoot returns the expanded path of the data root, which need not exist.
 func (c *Config) DataRoot() (string, error) {
-	return expander{doc: c.doc, home: c.home}.path([]string{"storage", "data_root"}, c.doc.Storage.DataRoot)
+	return read(c, []string{"storage", "data_root"}, value.Expander{Home: c.home}.Path, c.doc.Storage.DataRoot)
 }
 
 // Guard returns what no sandbox may see: the data root, the configuration,
@@ -170,6 +178,6 @@ func (c *Config) Images() (Images, error) {
 	if c.doc.Images.KeepDays < 0 {
 		return Images{}, c.doc.Fault([]string{"images", "keep_days"}, "", "%d days are not possible", c.doc.Images.KeepDays)
 	}
-	n, err := c.size([]string{"images", "max_bytes"}, c.doc.Images.MaxBytes)
+	n, err := read(c, []string{"images", "max_bytes"}, value.Size, c.doc.Images.MaxBytes)
 	return Images{KeepDays: int(c.doc.Images.KeepDays), MaxBytes: n}, err
 }

@@ -9,46 +9,15 @@ import (
 	"strings"
 
 	"lazaret.dev/lazaret/host/internal/config/internal/document"
+	"lazaret.dev/lazaret/host/internal/config/internal/value"
 	"lazaret.dev/lazaret/host/internal/paths"
 )
 
-// reserved are the directories of the sandbox that are Lazaret's or the
-// kernel's. /var/run is a link to /run in images.
-var reserved = []string{"/workspace", "/run/lazaret", "/var/run", "/proc", "/sys", "/dev"}
-
-// lazaretFiles are Lazaret's own files in the sandbox; a volume over one of
-// them, or over a directory above it, would hide it.
-var lazaretFiles = []string{"/etc/resolv.conf", "/etc/hosts", "/etc/hostname", "/usr/local/bin/escalate"}
-
-func touches(a, b string) bool { return paths.Within(a, b) || paths.Within(b, a) }
-
-// target reads a directory of the sandbox: absolute, clean, not "/", and apart
-// from the reserved ones.
-func (c *Config) target(x expander, key []string, s string) (string, error) {
-	s, err := x.text(key, s)
-	if err != nil {
-		return "", err
-	}
-	if !filepath.IsAbs(s) {
-		return "", c.doc.Fault(key, "write a path that begins with /", "%q is not an absolute path in the sandbox", s)
-	}
-	p := filepath.Clean(s)
-	if p == "/" {
-		return "", c.doc.Fault(key, "name the directories that are meant", "\"/\" is not possible")
-	}
-	for _, r := range reserved {
-		if touches(p, r) {
-			return "", c.doc.Fault(key, "", "%q touches %s, which is not yours to mount over", p, r)
-		}
-	}
-	return p, nil
-}
-
 // persistentDirs reads the State Anchors' directories, sorted.
-func (c *Config) persistentDirs(x expander, key []string, in []string) ([]string, error) {
+func (c *Config) persistentDirs(x value.Expander, key []string, in []string) ([]string, error) {
 	out := []string{}
 	for i, s := range in {
-		p, err := c.target(x, sub(key, i), s)
+		p, err := read(c, sub(key, i), x.Target, s)
 		if err != nil {
 			return nil, err
 		}
@@ -56,7 +25,7 @@ func (c *Config) persistentDirs(x expander, key []string, in []string) ([]string
 			return nil, c.doc.Fault(sub(key, i), "", "%v", err)
 		}
 		for _, q := range out {
-			if touches(p, q) {
+			if value.Touches(p, q) {
 				return nil, c.doc.Fault(sub(key, i), "name the outer one alone", "%q and %q lie in one another", q, p)
 			}
 		}
@@ -68,7 +37,7 @@ func (c *Config) persistentDirs(x expander, key []string, in []string) ([]string
 
 // volumes reads the volumes of the Domain d, whose workspace, directories and
 // persistent directories are known. guard holds what no volume may show.
-func (c *Config) volumes(x expander, d *Domain, guard paths.Guard, key []string, in []document.Volume) ([]Volume, error) {
+func (c *Config) volumes(x value.Expander, d *Domain, guard paths.Guard, key []string, in []document.Volume) ([]Volume, error) {
 	out := make([]Volume, len(in))
 	untrusted := []string{d.Workspace.Path, d.ProfileDir, d.DomainDir}
 	for i, v := range in {
@@ -79,7 +48,7 @@ func (c *Config) volumes(x expander, d *Domain, guard paths.Guard, key []string,
 		if out[i].Target, err = c.volumeTarget(x, d, sub(key, i, "container"), v.Container, out[:i]); err != nil {
 			return nil, err
 		}
-		host, err := x.path(sub(key, i, "host"), v.Host)
+		host, err := read(c, sub(key, i, "host"), x.Path, v.Host)
 		if err != nil {
 			return nil, err
 		}
@@ -104,13 +73,13 @@ func (c *Config) volumeMode(key []string, s string) (VolumeMode, error) {
 	return choice[VolumeMode](c, key, s)
 }
 
-func (c *Config) volumeTarget(x expander, d *Domain, key []string, s string, before []Volume) (string, error) {
-	p, err := c.target(x, key, s)
+func (c *Config) volumeTarget(x value.Expander, d *Domain, key []string, s string, before []Volume) (string, error) {
+	p, err := read(c, key, x.Target, s)
 	if err != nil {
 		return "", err
 	}
 	for _, v := range before {
-		if touches(p, v.Target) {
+		if value.Touches(p, v.Target) {
 			return "", c.doc.Fault(key, "", "the volumes at %q and %q lie in one another", v.Target, p)
 		}
 	}
@@ -119,10 +88,8 @@ func (c *Config) volumeTarget(x expander, d *Domain, key []string, s string, bef
 			return "", c.doc.Fault(key, "name a directory below it, or take it out of persistent_dirs", "a volume at %q would hide the persistent directory %q", p, q)
 		}
 	}
-	for _, q := range lazaretFiles {
-		if paths.Within(p, q) {
-			return "", c.doc.Fault(key, "", "a volume at %q would hide Lazaret's own %s", p, q)
-		}
+	if q := value.Hidden(p); q != "" {
+		return "", c.doc.Fault(key, "", "a volume at %q would hide Lazaret's own %s", p, q)
 	}
 	return p, nil
 }
@@ -132,7 +99,7 @@ func (c *Config) volumeTarget(x expander, d *Domain, key []string, s string, bef
 func (c *Config) volumeHost(d *Domain, guard paths.Guard, key []string, v *Volume, untrusted []string) error {
 	real, err := paths.ResolveTrusted(v.Host, untrusted)
 	if err != nil {
-		return c.cause(key, "", "the host path cannot be used", err)
+		return c.cause(key, "the host path cannot be used", err)
 	}
 	v.Host = real
 	if paths.Within(d.DataRoot, real) {
@@ -152,7 +119,7 @@ func (c *Config) volumeHost(d *Domain, guard paths.Guard, key []string, v *Volum
 	case errors.Is(err, fs.ErrNotExist):
 		return c.doc.Fault(key, "make it, or take the volume out", "there is no %q on this host", real)
 	case err != nil:
-		return c.cause(key, "", "the host path cannot be used", err)
+		return c.cause(key, "the host path cannot be used", err)
 	case !fi.IsDir() && !fi.Mode().IsRegular():
 		return c.doc.Fault(key, "", "%q is neither a directory nor a regular file", real)
 	}
@@ -182,15 +149,4 @@ func (c *Config) expose(key []string, in []string) ([]string, error) {
 	}
 	slices.Sort(out)
 	return slices.Compact(out), nil
-}
-
-// cause is a fault with a cause, whose hint is kept where there is one.
-func (c *Config) cause(key []string, fix, msg string, err error) error {
-	e := c.doc.Fault(key, fix, "%s", msg)
-	e.Err = err
-	var h interface{ Hint() string }
-	if errors.As(err, &h) && fix == "" {
-		e.Fix = h.Hint()
-	}
-	return e
 }

@@ -4,6 +4,8 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+
+	"lazaret.dev/lazaret/host/internal/config/internal/value"
 )
 
 // Network returns the prefixes that hold for a profile. It needs no workspace.
@@ -25,7 +27,7 @@ func (c *Config) Network(profile string) (Network, error) {
 		action := map[bool]string{false: "allow", true: "deny"}[l.deny]
 		*l.dst = []netip.Prefix{}
 		for _, s := range l.text {
-			pfx, err := c.prefix(l.key, s)
+			pfx, err := read(c, l.key, value.Prefix, s)
 			if err != nil {
 				return Network{}, err
 			}
@@ -43,31 +45,4 @@ func (c *Config) Network(profile string) (Network, error) {
 		slices.SortFunc(*l.dst, netip.Prefix.Compare)
 	}
 	return n, nil
-}
-
-// prefix reads one IPv4 prefix with no bits set behind its length.
-func (c *Config) prefix(key []string, s string) (netip.Prefix, error) {
-	var none netip.Prefix
-	p, err := netip.ParsePrefix(s)
-	if err != nil {
-		if a, aerr := netip.ParseAddr(s); aerr == nil && a.Is4() {
-			return none, c.doc.Fault(key, "write \""+s+"/32\"", "%q has no prefix length", s)
-		} else if aerr == nil {
-			return none, c.noIPv6(key, s)
-		}
-		return none, c.doc.Fault(key, `write a prefix such as "10.222.0.0/16"`, "%q is not an IPv4 prefix", s)
-	}
-	switch {
-	case !p.Addr().Is4():
-		return none, c.noIPv6(key, s)
-	case p != p.Masked():
-		return none, c.doc.Fault(key, "write \""+p.Masked().String()+"\", or a longer prefix", "%q has address bits set behind its prefix length", s)
-	case p.Bits() == 0:
-		return none, c.doc.Fault(key, `what no rule names is allowed; to deny everything write "0.0.0.0/1" and "128.0.0.0/1"`, "%q is not possible", s)
-	}
-	return p, nil
-}
-
-func (c *Config) noIPv6(key []string, s string) error {
-	return c.doc.Fault(key, "remove it", "%q is IPv6, which is switched off in the sandbox: nothing is reachable there anyway", s)
 }

@@ -1,11 +1,15 @@
 package config
 
 import (
+	"maps"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"lazaret.dev/lazaret/host/internal/config/internal/document"
 	"lazaret.dev/lazaret/host/internal/config/internal/shellrule"
+	"lazaret.dev/lazaret/host/internal/config/internal/value"
+	"lazaret.dev/lazaret/host/internal/config/sessionenv"
 	"lazaret.dev/lazaret/host/internal/paths"
 	"lazaret.dev/lazaret/protocol/launch"
 )
@@ -35,7 +39,7 @@ func (c *Config) Resolve(profile, workspace string) (*Domain, error) {
 	if err := c.identity(d); err != nil {
 		return nil, err
 	}
-	x := expander{doc: c.doc, home: c.home, tokens: map[string]string{
+	x := value.Expander{Home: c.home, Tokens: map[string]string{
 		"profile_name":  profile,
 		"profile_dir":   d.ProfileDir,
 		"domain_id":     d.ID,
@@ -59,10 +63,13 @@ func (c *Config) Resolve(profile, workspace string) (*Domain, error) {
 		func() (err error) { d.User, err = choice[User](c, sub(key, "user"), p.User); return },
 		func() (err error) { d.Watch, err = choice[Watch](c, sub(key, "watch"), p.Watch); return },
 		func() (err error) {
-			d.ClipboardBytes, err = c.size(sub(key, "clipboard_bytes"), p.ClipboardBytes)
+			d.ClipboardBytes, err = read(c, sub(key, "clipboard_bytes"), value.Size, p.ClipboardBytes)
 			return
 		},
-		func() (err error) { d.WarnBytes, err = c.size(sub(key, "warn_bytes"), p.WarnBytes); return },
+		func() (err error) {
+			d.WarnBytes, err = read(c, sub(key, "warn_bytes"), value.Size, p.WarnBytes)
+			return
+		},
 		func() (err error) { d.Escalation, err = c.escalation(ws); return },
 		func() (err error) {
 			d.Desktop.Approve, err = choice[DesktopApprove](c, []string{"desktop", "approve"}, c.doc.Desktop.Approve)
@@ -86,7 +93,7 @@ func (c *Config) identity(d *Domain) error {
 		return err
 	}
 	if root, err = paths.Resolve(root); err != nil {
-		return c.cause([]string{"storage", "data_root"}, "", "the path cannot be used", err)
+		return c.cause([]string{"storage", "data_root"}, "the path cannot be used", err)
 	}
 	d.ID = paths.DomainID(d.Profile, d.Workspace.Path)
 	d.DataRoot = root
@@ -115,24 +122,10 @@ func (c *Config) lines(key []string, in []string) ([]string, error) {
 	return in, c.noNUL(key, in)
 }
 
-func (c *Config) noNUL(key []string, in []string) error {
-	for i, s := range in {
-		if strings.ContainsRune(s, 0) {
-			return c.doc.Fault(sub(key, i), "", "%q contains a NUL byte", s)
-		}
-	}
-	return nil
-}
-
 func (c *Config) env(key []string, in map[string]string) (map[string]string, error) {
-	for name, v := range in {
-		err := checkEnv(name, v)
-		if from, ok := strings.CutPrefix(v, fromCaller); err == nil && ok {
-			err = checkEnvName(from, false)
-		}
-		if err != nil {
-			e := c.doc.Fault(sub(key, name), err.Fix, "%s", err.Msg)
-			return nil, e
+	for _, name := range slices.Sorted(maps.Keys(in)) {
+		if err := sessionenv.CheckProfile(name, in[name]); err != nil {
+			return nil, c.cause(sub(key, name), "this variable cannot be set", err)
 		}
 	}
 	return in, nil
@@ -142,13 +135,13 @@ func (c *Config) escalation(workspace string) (Escalation, error) {
 	in, key := c.doc.Escalation, []string{"escalation"}
 	out := Escalation{Enabled: in.Enabled}
 	var err error
-	if out.Timeout, err = c.duration(sub(key, "timeout"), in.Timeout); err != nil {
+	if out.Timeout, err = read(c, sub(key, "timeout"), value.Duration, in.Timeout); err != nil {
 		return out, err
 	}
-	if out.RunTimeout, err = c.duration(sub(key, "run_timeout"), in.RunTimeout); err != nil {
+	if out.RunTimeout, err = read(c, sub(key, "run_timeout"), value.Duration, in.RunTimeout); err != nil {
 		return out, err
 	}
-	if out.MaxOutput, err = c.size(sub(key, "max_output"), in.MaxOutput); err != nil {
+	if out.MaxOutput, err = read(c, sub(key, "max_output"), value.Size, in.MaxOutput); err != nil {
 		return out, err
 	}
 	for i, r := range in.AutoApprove {
