@@ -1,0 +1,284 @@
+package image
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"lazaret.dev/lazaret/host/internal/image/source"
+	"lazaret.dev/lazaret/host/internal/unpack"
+)
+
+const (
+	parallelPulls = 3
+	// cleanupTime bounds the removal of a tree after its preparation failed or
+	// was cancelled. What remains is recovered from the intent.
+	cleanupTime = time.Minute
+)
+
+// work is one preparation.
+type work struct {
+	o     Options
+	im    *source.Image
+	store *source.Store
+	id    string
+	dir   string
+
+	mu sync.Mutex // serialises Progress
+}
+
+// run makes the tree and publishes it, unless another process has meanwhile.
+func (w *work) run(ctx context.Context) (*Prepared, error) {
+	lock, err := lockArtifact(ctx, w.o.DataRoot, w.id, func() { w.progress(Progress{Phase: PhaseWait}) })
+	if err != nil {
+		return nil, err
+	}
+	defer lock.Close() //nolint:errcheck // releases the lock
+	if p, err := load(w.o.DataRoot, w.id); !errors.Is(err, ErrNotPrepared) {
+		return p, err
+	}
+	if err := recoverIntent(ctx, w.o.DataRoot, w.id, w.o.Runner); err != nil {
+		return nil, err
+	}
+	blobs, err := w.pull(ctx)
+	defer func() {
+		for _, b := range blobs {
+			if b.File != nil {
+				_ = b.File.Close()
+			}
+		}
+	}()
+	if err != nil {
+		return nil, err
+	}
+	p, err := w.unpack(ctx, lock, blobs)
+	if err != nil {
+		return nil, err
+	}
+	return p, w.tidy()
+}
+
+// pull fetches all layers, a few at a time.
+func (w *work) pull(parent context.Context) ([]source.Blob, error) {
+	ctx, cancel := context.WithCancel(parent)
+	defer cancel()
+	blobs := make([]source.Blob, len(w.im.Layers))
+	errs := make([]error, len(w.im.Layers))
+	slots := make(chan struct{}, parallelPulls)
+	var wg sync.WaitGroup
+	for i := range w.im.Layers {
+		slots <- struct{}{}
+		wg.Go(func() {
+			defer func() { <-slots }()
+			if errs[i] = ctx.Err(); errs[i] != nil {
+				return
+			}
+			blobs[i], errs[i] = w.im.Fetch(ctx, i, func(done, total int64) {
+				w.progress(Progress{Phase: PhasePull, Layer: i + 1, Layers: len(blobs), Done: done, Total: total})
+			})
+			if errs[i] != nil {
+				cancel() // the first failure ends the others
+			}
+		})
+	}
+	wg.Wait()
+	var cancelled error
+	for i, err := range errs {
+		if err == nil {
+			continue
+		}
+		err = fmt.Errorf("layer %d of %d: %w", i+1, len(errs), err)
+		if !errors.Is(err, context.Canceled) {
+			return blobs, err
+		}
+		cancelled = err
+	}
+	return blobs, cancelled
+}
+
+func (w *work) progress(p Progress) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.o.Progress(p)
+}
+
+// unpack makes the tree beside its final place, and publishes it. The order:
+// intent before tree (recovery touches nothing else), metadata before root
+// (whoever sees the root finds it described), root before the intent ends.
+func (w *work) unpack(ctx context.Context, lock *os.File, blobs []source.Blob) (p *Prepared, err error) {
+	in, target, err := begin(w.o.DataRoot, w.id)
+	if err != nil {
+		return nil, err
+	}
+	defer target.Close() //nolint:errcheck // a directory
+	defer func() {
+		if err != nil {
+			// Cancelled or not, the tree goes; the cause stays the error.
+			ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), cleanupTime)
+			defer stop()
+			_ = in.abandon(ctx, w.o.Runner)
+		}
+	}()
+	ev, err := w.apply(ctx, lock, target, blobs)
+	if err != nil {
+		return nil, err
+	}
+	p = &Prepared{
+		ID: w.id, RootPath: filepath.Join(w.dir, "root"), Mapping: w.o.Mapping, Config: w.im.Config,
+		Notes: ev.notes, NoteCount: ev.last.Notes, Bytes: ev.last.Bytes, Created: time.Now().UTC(),
+		Source: Source{
+			Ref: w.im.Ref.Text, Kind: w.im.Ref.Kind, ManifestDigest: w.im.ManifestDigest,
+			ConfigDigest: w.im.ConfigDigest, Platform: w.im.Platform.String(),
+		},
+	}
+	for _, l := range w.im.Layers {
+		p.Source.DiffIDs = append(p.Source.DiffIDs, l.DiffID)
+	}
+	if err := writeJSON(filepath.Join(w.dir, "meta.json"), p); err != nil {
+		return nil, err
+	}
+	if err := rename(in.tree(), p.RootPath); err != nil {
+		return nil, fmt.Errorf("publish prepared tree: %w", err)
+	}
+	return p, in.end()
+}
+
+// apply runs the unpack program. The program inherits the lock, too: if this
+// process dies first, nobody else starts until the program is gone.
+func (w *work) apply(ctx context.Context, lock, target *os.File, blobs []source.Blob) (*events, error) {
+	const first = 3
+	files := []*os.File{target, lock}
+	req := unpack.Request{Version: unpack.Version, Mapping: w.o.Mapping, Target: first}
+	for i, b := range blobs {
+		l := w.im.Layers[i]
+		req.Layers = append(req.Layers, unpack.Layer{
+			FD: first + len(files), Offset: b.Offset, Size: b.Size, Digest: l.Digest, DiffID: l.DiffID,
+		})
+		files = append(files, b.File)
+	}
+	ev := &events{on: func(e unpack.Event) {
+		w.progress(Progress{Phase: PhaseUnpack, Layer: e.Layer, Layers: len(blobs), Done: e.Done, Total: e.Total})
+	}}
+	err := runProgram(ctx, w.o.Runner, unpack.Program, req, files, ev)
+	if source.HasCode(err, source.CodeDigest) && w.im.Ref.Kind == source.KindRegistry {
+		// A blob of the store is not what it was when it was verified.
+		for _, l := range w.im.Layers {
+			err = errors.Join(err, w.store.Drop(l.Digest))
+		}
+	}
+	return ev, err
+}
+
+// tidy keeps the manifest and the configuration, and frees the layers' space.
+func (w *work) tidy() error {
+	if w.im.Ref.Kind != source.KindRegistry {
+		return nil
+	}
+	if err := w.store.Put(w.im.ManifestDigest, w.im.RawManifest); err != nil {
+		return err
+	}
+	if err := w.store.Put(w.im.ConfigDigest, w.im.RawConfig); err != nil {
+		return err
+	}
+	for _, l := range w.im.Layers {
+		if err := w.store.Drop(l.Digest); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// runProgram runs a program of package unpack and returns its failure, or the
+// runner's, as an error.
+func runProgram(ctx context.Context, r Runner, program string, req any, files []*os.File, ev *events) error {
+	b, err := json.Marshal(req)
+	if err != nil {
+		return fmt.Errorf("encode request of %s: %w", program, err)
+	}
+	err = r.Run(ctx, program, b, files, ev)
+	switch {
+	case ctx.Err() != nil:
+		return fmt.Errorf("run %s: %w", program, context.Cause(ctx))
+	case ev.last.Kind == unpack.EventFailed:
+		return programError(ev.last)
+	case err != nil:
+		return fmt.Errorf("run %s: %w", program, err)
+	case ev.last.Kind != unpack.EventDone:
+		return fmt.Errorf("run %s: it ended without a result", program)
+	}
+	return nil
+}
+
+// programError turns a reported failure into an error with the same meaning.
+func programError(e unpack.Event) error {
+	err := errors.New(e.Message)
+	switch e.Code {
+	case unpack.ErrDiskFull:
+		return fmt.Errorf("unpack image: %s: %w", e.Message, unix.ENOSPC)
+	case unpack.ErrDigest, unpack.ErrDiffID:
+		return &Error{
+			Code: source.CodeDigest, Message: "image data does not match its digest",
+			Fix: "try again; if it stays, the image is damaged where it comes from", Err: err,
+		}
+	case unpack.ErrLayer:
+		return &Error{
+			Code: source.CodeMalformed, Message: "image has a layer that cannot be unpacked",
+			Fix: "the image is damaged or hostile; build or pull it anew", Err: err,
+		}
+	}
+	return fmt.Errorf("unpack image: %w", err)
+}
+
+// maxLine bounds a line of a program; see unpack.DecodeEvent.
+const maxLine = 128 << 10
+
+// events reads a program's reports. It implements io.Writer.
+type events struct {
+	on    func(unpack.Event)
+	buf   []byte
+	last  unpack.Event
+	notes []Note
+}
+
+// Write consumes the whole lines of p and keeps the rest.
+func (ev *events) Write(p []byte) (int, error) {
+	ev.buf = append(ev.buf, p...)
+	for {
+		line, rest, ok := bytes.Cut(ev.buf, []byte("\n"))
+		if !ok {
+			break
+		}
+		e, err := unpack.DecodeEvent(line)
+		if err != nil {
+			return 0, err
+		}
+		ev.buf = rest
+		ev.take(e)
+	}
+	if len(ev.buf) > maxLine {
+		return 0, errors.New("program reports a line without end")
+	}
+	return len(p), nil
+}
+
+func (ev *events) take(e unpack.Event) {
+	ev.last = e
+	switch e.Kind {
+	case unpack.EventProgress:
+		if ev.on != nil {
+			ev.on(e)
+		}
+	case unpack.EventNote:
+		if len(ev.notes) < 1000 {
+			ev.notes = append(ev.notes, Note{Layer: e.Layer, Entry: e.Entry, What: e.What})
+		}
+	}
+}
