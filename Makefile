@@ -49,3 +49,62 @@ $(LIBEXEC)/runsc: packaging/runsc/go.mod packaging/runsc/go.sum | go-check
 image: go-check ## build the base image into build/image from the machine's apt sources
 	@GO='$(GO)' packaging/image/build $(B)/image
 
+.PHONY: setup
+setup: go-check
+	@packaging/setup/setup
+
+.PHONY: demo
+demo: go-check ## set this machine up, build, and show Lazaret on a scratch project
+	@packaging/setup/setup
+	@$(MAKE) --no-print-directory build image
+	@packaging/setup/setup
+	@packaging/demo/demo '$(CURDIR)/$(B)'
+
+.PHONY: test
+test: go-check ## set this machine up, build, and run every test that it allows
+	@packaging/setup/setup --test
+	@$(MAKE) --no-print-directory build image
+	@GO='$(GO)' packaging/test/run $(TESTFLAGS) $(PKGS)
+
+.PHONY: test-long
+test-long: go-check ## as test, with the sampled tests run in full
+	@packaging/setup/setup --test
+	@$(MAKE) --no-print-directory build image
+	@GO='$(GO)' LAZARET_TEST_LONG=1 packaging/test/run -timeout 3h $(TESTFLAGS) $(PKGS)
+
+.PHONY: attack
+attack: ## run what a hostile program inside would try
+	@$(MAKE) --no-print-directory test TESTFLAGS='-run Attack|Hostile'
+
+.PHONY: bench
+bench: go-check ## print medians and ratios against bare runsc
+	@packaging/setup/setup
+	@$(MAKE) --no-print-directory build image
+	@CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=false -o $(B)/tools/bench ./packaging/bench
+	@packaging/bench/run '$(CURDIR)/$(B)'
+
+# The linter is built once, from its pinned version, outside our module.
+GOLANGCI_VERSION := v2.15.0
+GOLANGCI := $(B)/tools/golangci-lint-$(GOLANGCI_VERSION)
+
+$(GOLANGCI): | go-check
+	@mkdir -p $(B)/tools
+	@echo 'building golangci-lint $(GOLANGCI_VERSION) (about a minute)'
+	@GOBIN='$(CURDIR)/$(B)/tools' CGO_ENABLED=0 $(GO) install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI_VERSION)
+	@mv $(B)/tools/golangci-lint $@
+
+.PHONY: lint
+lint: go-check $(GOLANGCI) ## vet, lint rules, and the project's tests of itself
+	@PATH="$$(dirname '$(GO)'):$$PATH" $(GOLANGCI) run ./...
+	@$(GO) test -count=1 ./packaging/lint
+	@for f in $$(git ls-files -co --exclude-standard packaging .ci); do \
+		case "$$(head -n 1 "$$f")" in '#!/bin/sh') sh -n "$$f" || exit 1 ;; esac; done
+	@echo 'govulncheck: not part of this; make vuln asks the public database'
+
+.PHONY: vuln
+vuln: go-check ## look the dependencies up in the Go vulnerability database (network)
+	$(GO) run golang.org/x/vuln/cmd/govulncheck@latest ./...
+
+.PHONY: clean
+clean: ## undo what the other targets made, saying what
+	@packaging/setup/clean
