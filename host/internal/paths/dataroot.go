@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"lazaret.dev/lazaret/host/internal/paths/internal/dirfd"
 	"lazaret.dev/lazaret/protocol/launch"
 )
 
@@ -35,7 +36,7 @@ func (h Host) OpenDataRoot(path string) (DataRoot, error) {
 	if err != nil {
 		return DataRoot{}, err
 	}
-	fd, err := openRoot(real, h.UID, noWrite, true)
+	fd, err := dirfd.OpenRoot(real, h.UID, dirfd.NoWrite, true)
 	if err != nil {
 		return DataRoot{}, err
 	}
@@ -48,12 +49,12 @@ func (r DataRoot) Path() string { return r.path }
 
 // ensure makes the directories and returns the last one's path and identity.
 func (r DataRoot) ensure(names ...string) (launch.Ref, error) {
-	fd, err := walk(r.path, names, r.uid, noWrite, true)
+	fd, err := dirfd.Walk(r.path, names, r.uid, dirfd.NoWrite, true)
 	if err != nil {
 		return launch.Ref{}, err
 	}
 	defer unix.Close(fd)
-	return identify(fd, filepath.Join(append([]string{r.path}, names...)...))
+	return dirfd.Identify(fd, filepath.Join(append([]string{r.path}, names...)...))
 }
 
 // ProfileDirPath returns <data root>/profiles/<profile> and makes nothing.
@@ -88,7 +89,7 @@ func (r DataRoot) EnsureVolume(path string) (launch.Ref, error) {
 
 // Domains returns the ids of all Domain Roots, sorted. No lock is needed.
 func (r DataRoot) Domains() ([]string, error) {
-	fd, err := walk(r.path, []string{"domains"}, r.uid, noWrite, false)
+	fd, err := dirfd.Walk(r.path, []string{"domains"}, r.uid, dirfd.NoWrite, false)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
@@ -191,7 +192,7 @@ func (d DomainRoot) EnsureAnchor(path string) (launch.Ref, error) {
 
 // Anchors returns the sandbox paths of the State Anchors that exist, sorted.
 func (d DomainRoot) Anchors() ([]string, error) {
-	fd, err := walk(d.data.path, d.names("anchors"), d.data.uid, noWrite, false)
+	fd, err := dirfd.Walk(d.data.path, d.names("anchors"), d.data.uid, dirfd.NoWrite, false)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
@@ -218,7 +219,7 @@ func (d DomainRoot) Anchors() ([]string, error) {
 // 0755, since an overlay shows its upper's mode and 0700 would lock every
 // other user of the sandbox out; the directory around it keeps the host out.
 func (r DataRoot) ensureLayer(names []string) (launch.Ref, error) {
-	fd, err := walk(r.path, names, r.uid, noWrite, true)
+	fd, err := dirfd.Walk(r.path, names, r.uid, dirfd.NoWrite, true)
 	if err != nil {
 		return launch.Ref{}, err
 	}
@@ -236,13 +237,13 @@ func (r DataRoot) ensureLayer(names []string) (launch.Ref, error) {
 			return launch.Ref{}, fmt.Errorf("create %q: %w", filepath.Join(path, l.name), err)
 		}
 	}
-	return identify(fd, path)
+	return dirfd.Identify(fd, path)
 }
 
 // openFile opens name in the directory names for reading and writing; it makes
 // a missing file, 0600, and refuses what is not a regular file of the user's.
 func (r DataRoot) openFile(names []string, name string) (*os.File, error) {
-	dir, err := walk(r.path, names, r.uid, noWrite, true)
+	dir, err := dirfd.Walk(r.path, names, r.uid, dirfd.NoWrite, true)
 	if err != nil {
 		return nil, err
 	}
@@ -259,7 +260,7 @@ func (r DataRoot) openFile(names []string, name string) (*os.File, error) {
 	}
 	if st.Mode&unix.S_IFMT != unix.S_IFREG || int(st.Uid) != r.uid {
 		unix.Close(fd)
-		return nil, refuse(KindUnsafe, "look at it: ls -l "+quote(path), "cannot use %q: it is not a regular file of yours", path)
+		return nil, refuse(KindUnsafe, "look at it: ls -l "+dirfd.Quote(path), "cannot use %q: it is not a regular file of yours", path)
 	}
 	return os.NewFile(uintptr(fd), path), nil
 }

@@ -7,10 +7,12 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 
 	"golang.org/x/sys/unix"
 
+	"lazaret.dev/lazaret/host/internal/paths/internal/dirfd"
 	"lazaret.dev/lazaret/protocol/launch"
 )
 
@@ -63,138 +65,7 @@ func Identify(path string) (launch.Ref, error) {
 		return launch.Ref{}, fmt.Errorf("open %q: %w", path, err)
 	}
 	defer unix.Close(fd)
-	return identify(fd, path)
-}
-
-func identify(fd int, path string) (launch.Ref, error) {
-	var st unix.Stat_t
-	if err := unix.Fstat(fd, &st); err != nil {
-		return launch.Ref{}, fmt.Errorf("stat %q: %w", path, err)
-	}
-	return launch.Ref{Path: path, Dev: st.Dev, Ino: st.Ino}, nil
-}
-
-// privacy is what a directory's mode has to say to others.
-type privacy uint32
-
-const (
-	anyMode privacy = 0    // somebody else's directory on the way
-	noWrite privacy = 0o22 // nobody else may change it
-	noEntry privacy = 0o77 // nobody else may do anything
-)
-
-// checkDir refuses a directory that is not uid's, or whose mode has one of the
-// bits in p.
-func checkDir(fd int, path string, uid int, p privacy) error {
-	if p == anyMode {
-		return nil
-	}
-	var st unix.Stat_t
-	if err := unix.Fstat(fd, &st); err != nil {
-		return fmt.Errorf("stat %q: %w", path, err)
-	}
-	if int(st.Uid) != uid {
-		return refuse(KindUnsafe, fmt.Sprintf("look at who made it: ls -ld %s", quote(path)),
-			"cannot use %q: it belongs to uid %d, not to you (uid %d)", path, st.Uid, uid)
-	}
-	if st.Mode&uint32(p) != 0 {
-		return refuse(KindUnsafe, fmt.Sprintf("if its content is yours: chmod %s %s", chmodArg(p), quote(path)),
-			"cannot use %q: its mode %#o lets others in", path, st.Mode&0o777)
-	}
-	return nil
-}
-
-func chmodArg(p privacy) string {
-	if p == noEntry {
-		return "700"
-	}
-	return "go-w"
-}
-
-// quote renders a path as one word of a POSIX shell.
-func quote(s string) string {
-	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
-}
-
-// openBelow opens name in the directory at without following a link. With
-// create it makes a missing directory, 0700. path is for messages.
-func openBelow(at int, name, path string, create bool) (int, error) {
-	const flags = unix.O_RDONLY | unix.O_DIRECTORY | unix.O_NOFOLLOW | unix.O_CLOEXEC
-	if create {
-		if err := unix.Mkdirat(at, name, 0o700); err != nil && !errors.Is(err, unix.EEXIST) {
-			return -1, fmt.Errorf("create %q: %w", path, err)
-		}
-	}
-	fd, err := unix.Openat(at, name, flags, 0)
-	switch {
-	case errors.Is(err, unix.ELOOP), errors.Is(err, unix.ENOTDIR):
-		return -1, &Error{Kind: KindUnsafe, Msg: fmt.Sprintf("cannot use %q: it is not a directory, or a symbolic link", path),
-			Fix: fmt.Sprintf("look at it: ls -ld %s", quote(path)), Err: err}
-	case err != nil:
-		return -1, fmt.Errorf("open %q: %w", path, err)
-	}
-	return fd, nil
-}
-
-// openRoot opens a canonical absolute directory, walking from "/" without
-// following links, and makes what is missing if create is set. The last
-// directory must be uid's and p's.
-func openRoot(path string, uid int, p privacy, create bool) (int, error) {
-	at, err := unix.Open("/", unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return -1, fmt.Errorf("open %q: %w", "/", err)
-	}
-	names := strings.FieldsFunc(path, func(r rune) bool { return r == '/' })
-	if len(names) == 0 {
-		unix.Close(at)
-		return -1, refuse(KindUnsafe, "", "cannot use %q as a directory of Lazaret's", path)
-	}
-	walked := ""
-	for i, name := range names {
-		walked += "/" + name
-		next, err := -1, error(nil)
-		if i < len(names)-1 {
-			// Only the right to pass is needed on the way.
-			next, err = unix.Openat(at, name, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
-		}
-		if i == len(names)-1 || (create && errors.Is(err, unix.ENOENT)) {
-			next, err = openBelow(at, name, walked, create)
-		}
-		unix.Close(at)
-		if err != nil {
-			return -1, fmt.Errorf("open %q: %w", walked, err)
-		}
-		at = next
-	}
-	if err := checkDir(at, path, uid, p); err != nil {
-		unix.Close(at)
-		return -1, err
-	}
-	return at, nil
-}
-
-// walk opens the directory names below root, one after the other; each must be
-// uid's and p's. It returns the last one's descriptor, which the caller closes.
-func walk(root string, names []string, uid int, p privacy, create bool) (int, error) {
-	at, err := openRoot(root, uid, p&noWrite, create)
-	if err != nil {
-		return -1, err
-	}
-	path := root
-	for _, name := range names {
-		path = filepath.Join(path, name)
-		next, err := openBelow(at, name, path, create)
-		unix.Close(at)
-		if err != nil {
-			return -1, err
-		}
-		at = next
-		if err := checkDir(at, path, uid, p); err != nil {
-			unix.Close(at)
-			return -1, err
-		}
-	}
-	return at, nil
+	return dirfd.Identify(fd, path)
 }
 
 // maxLinks is how many symbolic links one path may lead through, as in the
@@ -204,7 +75,8 @@ const maxLinks = 40
 // ResolveTrusted is [Resolve] for a path that may lead through directories in
 // which a sandbox can write: it refuses each symbolic link that lies in or
 // beneath one of untrusted (canonical). Otherwise a link that an agent left
-// there would choose what the next sandbox sees.
+// there would choose what the next sandbox sees. What does not exist yet is
+// kept as it is.
 func ResolveTrusted(path string, untrusted []string) (string, error) {
 	split := func(s string) []string {
 		return strings.FieldsFunc(s, func(r rune) bool { return r == '/' })
@@ -222,7 +94,7 @@ func ResolveTrusted(path string, untrusted []string) (string, error) {
 		}
 		next := filepath.Join(cur, name)
 		fi, err := os.Lstat(next)
-		if errors.Is(err, fs.ErrNotExist) && links == 0 {
+		if errors.Is(err, fs.ErrNotExist) && !slices.Contains(todo, "..") {
 			return filepath.Join(append([]string{next}, todo...)...), nil
 		}
 		if err != nil {

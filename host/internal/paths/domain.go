@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"lazaret.dev/lazaret/host/internal/paths/internal/dirfd"
 )
 
 // DomainID derives the Domain ID from a profile and a canonical workspace
@@ -50,7 +52,7 @@ const (
 // where there is none, and an [Error] of KindRecord or KindMismatch where it is
 // damaged or says that it belongs to another Domain.
 func (d DomainRoot) ReadRecord() (Record, error) {
-	dir, err := walk(d.data.path, d.names(), d.data.uid, noWrite, false)
+	dir, err := dirfd.Walk(d.data.path, d.names(), d.data.uid, dirfd.NoWrite, false)
 	if err != nil {
 		return Record{}, err
 	}
@@ -120,7 +122,7 @@ func (d DomainRoot) writeRecord(rec Record) error {
 	if err != nil {
 		return fmt.Errorf("encode %s: %w", recordName, err)
 	}
-	dir, err := walk(d.data.path, d.names(), d.data.uid, noWrite, true)
+	dir, err := dirfd.Walk(d.data.path, d.names(), d.data.uid, dirfd.NoWrite, true)
 	if err != nil {
 		return err
 	}

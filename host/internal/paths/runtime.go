@@ -9,6 +9,8 @@ import (
 	"sort"
 
 	"golang.org/x/sys/unix"
+
+	"lazaret.dev/lazaret/host/internal/paths/internal/dirfd"
 )
 
 // Runtime is Lazaret's private runtime directory: sockets, and the empty
@@ -31,7 +33,7 @@ func (h Host) Runtime() (r Runtime, warning string, err error) {
 		r = Runtime{path: h.fallbackRuntime(), uid: h.UID}
 		warning = fmt.Sprintf("%s: using %s", why, r.path)
 	}
-	fd, err := openRoot(r.path, h.UID, noEntry, true)
+	fd, err := dirfd.OpenRoot(r.path, h.UID, dirfd.NoEntry, true)
 	if err != nil {
 		return Runtime{}, "", err
 	}
@@ -55,7 +57,7 @@ func (h Host) RuntimePaths() []string {
 func (h Host) Runtimes() []Runtime {
 	var out []Runtime
 	for _, p := range h.RuntimePaths() {
-		if fd, err := openRoot(p, h.UID, noEntry, false); err == nil {
+		if fd, err := dirfd.OpenRoot(p, h.UID, dirfd.NoEntry, false); err == nil {
 			unix.Close(fd)
 			out = append(out, Runtime{path: p, uid: h.UID})
 		}
@@ -89,7 +91,7 @@ func (h Host) xdgRuntime() (dir, why string) {
 	if err != nil {
 		return "", fmt.Sprintf("XDG_RUNTIME_DIR=%q cannot be resolved", v)
 	}
-	fd, err := openRoot(real, h.UID, noEntry, false)
+	fd, err := dirfd.OpenRoot(real, h.UID, dirfd.NoEntry, false)
 	if err != nil {
 		return "", fmt.Sprintf("XDG_RUNTIME_DIR=%q is not yours alone", v)
 	}
@@ -118,7 +120,7 @@ func (r Runtime) dir(names ...string) (string, error) {
 			return "", err
 		}
 	}
-	fd, err := walk(r.path, names, r.uid, noEntry, true)
+	fd, err := dirfd.Walk(r.path, names, r.uid, dirfd.NoEntry, true)
 	if err != nil {
 		return "", err
 	}
@@ -131,7 +133,7 @@ func (r Runtime) DomainPath(id string) string { return filepath.Join(r.path, id)
 
 // Domains returns the ids of the Domains that have a directory here, sorted.
 func (r Runtime) Domains() ([]string, error) {
-	fd, err := openRoot(r.path, r.uid, noEntry, false)
+	fd, err := dirfd.OpenRoot(r.path, r.uid, dirfd.NoEntry, false)
 	if err != nil {
 		return nil, err
 	}

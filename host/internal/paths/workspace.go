@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"strings"
 	"unicode/utf8"
+
+	"lazaret.dev/lazaret/host/internal/paths/internal/dirfd"
 )
 
 // Place is one host path that no sandbox may see.
@@ -75,14 +77,14 @@ func (g Guard) Workspace(dir string) (string, error) {
 	}
 	real, err := filepath.EvalSymlinks(abs)
 	if err != nil {
-		return "", &Error{Kind: KindWorkspace, Fix: workspaceFix, Msg: "cannot use " + quote(dir) + " as the workspace", Err: err}
+		return "", &Error{Kind: KindWorkspace, Fix: workspaceFix, Msg: "cannot use " + dirfd.Quote(dir) + " as the workspace", Err: err}
 	}
 	if !utf8.ValidString(real) {
 		return "", no("its path %q is not valid UTF-8", real)
 	}
 	fi, err := os.Stat(real)
 	if err != nil {
-		return "", &Error{Kind: KindWorkspace, Fix: workspaceFix, Msg: "cannot use " + quote(dir) + " as the workspace", Err: err}
+		return "", &Error{Kind: KindWorkspace, Fix: workspaceFix, Msg: "cannot use " + dirfd.Quote(dir) + " as the workspace", Err: err}
 	}
 	if !fi.IsDir() {
 		return "", no("it is not a directory")
