@@ -39,9 +39,15 @@ func intentPath(dataRoot, id string) string {
 	return filepath.Join(preparedDir(dataRoot), id+".intent")
 }
 
-// newIntent names a tree that does not exist yet, and writes the intent.
-func newIntent(dataRoot, id string) (*intent, error) {
+// newIntent names a tree that does not exist yet, and writes the intent. What
+// it will be made of by renaming, if anything, is at from.
+func newIntent(dataRoot, id, from string) (*intent, error) {
 	in := &intent{path: intentPath(dataRoot, id), dir: filepath.Join(preparedDir(dataRoot), id), PID: os.Getpid()}
+	if from != "" {
+		if err := in.identify(from); err != nil {
+			return nil, err
+		}
+	}
 	nonce := make([]byte, 16)
 	rand.Read(nonce) //nolint:errcheck // never fails
 	in.Tree = "unpack-" + hex.EncodeToString(nonce)
@@ -57,7 +63,7 @@ func newIntent(dataRoot, id string) (*intent, error) {
 
 // begin writes the intent to make a tree, and makes its empty directory.
 func begin(dataRoot, id string) (*intent, *os.File, error) {
-	in, err := newIntent(dataRoot, id)
+	in, err := newIntent(dataRoot, id, "")
 	if err != nil {
 		return nil, nil, err
 	}
@@ -80,7 +86,10 @@ func (in *intent) mkdir() (*os.File, error) {
 	// Whatever the umask: the image's root is 0755 unless the image says otherwise.
 	err = f.Chmod(0o755)
 	if err == nil {
-		err = in.own()
+		err = in.identify(in.tree())
+	}
+	if err == nil {
+		err = writeJSON(in.path, in)
 	}
 	if err != nil {
 		_ = f.Close()
@@ -89,14 +98,14 @@ func (in *intent) mkdir() (*os.File, error) {
 	return f, nil
 }
 
-// own records the identity of the tree.
-func (in *intent) own() error {
+// identify notes the identity of the tree.
+func (in *intent) identify(path string) error {
 	var st unix.Stat_t
-	if err := unix.Lstat(in.tree(), &st); err != nil {
+	if err := unix.Lstat(path, &st); err != nil {
 		return fmt.Errorf("stat tree: %w", err)
 	}
 	in.Dev, in.Ino = st.Dev, st.Ino
-	return writeJSON(in.path, in)
+	return nil
 }
 
 func (in *intent) tree() string { return filepath.Join(in.dir, in.Tree) }

@@ -101,16 +101,13 @@ func Remove(ctx context.Context, dataRoot, id string, r Runner) error {
 	if err := recoverIntent(ctx, dataRoot, id, r); err != nil {
 		return err
 	}
-	in, err := newIntent(dataRoot, id)
+	in, err := newIntent(dataRoot, id, p.RootPath)
 	if err != nil {
 		return err
 	}
 	// From the rename on, the artifact is not published.
 	if err := rename(p.RootPath, in.tree()); err != nil {
 		return errors.Join(fmt.Errorf("withdraw prepared tree: %w", err), in.end())
-	}
-	if err := in.own(); err != nil {
-		return err
 	}
 	if err := in.abandon(ctx, r); err != nil {
 		return err
