@@ -104,6 +104,10 @@ func (b *bare) configure(argv ...string) error {
 	mount := func(dest, kind string) map[string]any {
 		return map[string]any{"destination": dest, "type": kind, "source": kind}
 	}
+	namespaces := make([]map[string]string, 0, 5)
+	for _, kind := range []string{"pid", "ipc", "uts", "mount", "network"} {
+		namespaces = append(namespaces, map[string]string{"type": kind})
+	}
 	config := map[string]any{
 		"ociVersion": "1.0.0",
 		"process": map[string]any{
@@ -115,11 +119,7 @@ func (b *bare) configure(argv ...string) error {
 		"root":     map[string]any{"path": b.root, "readonly": false},
 		"hostname": "bare",
 		"mounts":   []any{mount("/proc", "proc"), mount("/dev", "tmpfs"), mount("/sys", "sysfs")},
-		"linux": map[string]any{"namespaces": []any{
-			map[string]string{"type": "pid"}, map[string]string{"type": "ipc"},
-			map[string]string{"type": "uts"}, map[string]string{"type": "mount"},
-			map[string]string{"type": "network"},
-		}},
+		"linux":    map[string]any{"namespaces": namespaces},
 	}
 	data, err := json.Marshal(config)
 	if err != nil {

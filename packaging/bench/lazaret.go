@@ -83,9 +83,9 @@ func (l *lazaret) memory() (coordinator, supervisor int64, err error) {
 		if err != nil {
 			continue // it has ended
 		}
-		info, err := os.Stat(filepath.Dir(name))
-		if err != nil || info.Sys().(*syscall.Stat_t).Uid != uint32(os.Getuid()) {
-			continue
+		var info syscall.Stat_t
+		if syscall.Stat(filepath.Dir(name), &info) != nil || info.Uid != uint32(os.Getuid()) {
+			continue // another user's
 		}
 		argv := strings.Split(string(bytes.TrimRight(b, "\x00")), "\x00")
 		hwm := peak(filepath.Dir(name))
