@@ -75,21 +75,45 @@ var Loopback = netip.AddrFrom4([4]byte{127, 0, 0, 1})
 // Routes returns the routes that realise the policy in the order in which they
 // must be installed: denies first, then the gateway's, so that at no moment a
 // denied destination is reachable.
+//
+// A denied 0.0.0.0/0 becomes its two halves, and there is no default route
+// then: runsc silently drops a default route of lo.
 func (p *Policy) Routes() []Route {
+	action := make(map[netip.Prefix]Action, len(p.Rules))
+	for _, r := range p.Rules {
+		action[r.Prefix] = r.Action
+	}
+	deny := func(dst netip.Prefix) Route { return Route{Dst: dst, Via: Loopback, Dev: "lo", Gateway: true} }
+	allow := func(dst netip.Prefix) Route {
+		return Route{Dst: dst, Via: p.Gateway, Dev: TapName, Gateway: true}
+	}
 	var out []Route
 	for _, r := range p.Rules {
-		if r.Action == Deny {
-			out = append(out, Route{Dst: r.Prefix, Via: Loopback, Dev: "lo", Gateway: true})
+		if r.Action == Deny && r.Prefix != everything {
+			out = append(out, deny(r.Prefix))
 		}
 	}
-	out = append(out, Route{Dst: netip.PrefixFrom(netip.IPv4Unspecified(), 0), Via: p.Gateway, Dev: TapName, Gateway: true})
+	if action[everything] == Deny {
+		for _, half := range halves {
+			if action[half] == "" { // a rule of its own wins
+				out = append(out, deny(half))
+			}
+		}
+	} else {
+		out = append(out, allow(everything))
+	}
 	for _, r := range p.Rules {
-		if r.Action == Allow {
-			out = append(out, Route{Dst: r.Prefix, Via: p.Gateway, Dev: TapName, Gateway: true})
+		if r.Action == Allow && r.Prefix != everything {
+			out = append(out, allow(r.Prefix))
 		}
 	}
 	return out
 }
+
+var (
+	everything = netip.PrefixFrom(netip.IPv4Unspecified(), 0)
+	halves     = [...]netip.Prefix{netip.MustParsePrefix("0.0.0.0/1"), netip.MustParsePrefix("128.0.0.0/1")}
+)
 
 // Render prints the policy for people and for golden tests, one rule a line.
 func (p *Policy) Render() string {
@@ -98,7 +122,9 @@ func (p *Policy) Render() string {
 	if p.Offline {
 		b.WriteString("offline\n")
 	}
-	b.WriteString("allow 0.0.0.0/0  # unless a longer prefix below says otherwise\n")
+	if len(p.Rules) == 0 || p.Rules[0].Prefix != everything {
+		b.WriteString("allow 0.0.0.0/0  # unless a longer prefix below says otherwise\n")
+	}
 	for _, r := range p.Rules {
 		fmt.Fprintf(&b, "%s %s  # %s\n", r.Action, r.Prefix, r.Origin)
 	}

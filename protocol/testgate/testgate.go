@@ -26,7 +26,11 @@ const (
 	BaseImage Gate = "baseimage" // the built base image
 	Internet  Gate = "internet"  // the test internet's namespaces (LAZARET_TEST_NETNS)
 	UserNS    Gate = "userns"    // not root, and user namespaces work
+	Busybox   Gate = "busybox"   // a static busybox, for small root trees
 )
+
+// BusyboxPath is where the gate Busybox expects it.
+const BusyboxPath = "/bin/busybox"
 
 // Need skips the test unless every gate is open. With LAZARET_TEST_MUST_RUN=1,
 // as in CI, a closed gate fails the test instead.
@@ -63,6 +67,10 @@ func closed(g Gate) string {
 		return missing(filepath.Join(Tree(), "libexec/lazaret/runsc"))
 	case BaseImage:
 		return missing(filepath.Join(Tree(), "image/index.json"))
+	case Busybox:
+		if _, err := os.Stat(BusyboxPath); err != nil {
+			return err.Error() + " (package busybox-static)"
+		}
 	case Slirp:
 		if _, err := exec.LookPath("slirp4netns"); err != nil {
 			return err.Error()

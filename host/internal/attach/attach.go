@@ -104,10 +104,12 @@ func Run(ctx context.Context, c *control.Conn, req pc.OpenRequest, stdio Stdio) 
 	defer restore()
 
 	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	stopSignals := a.forwardSignals(ctx, req.Size)
-	defer stopSignals()
-	go a.forwardInput(ctx)
+	signals := a.forwardSignals(ctx, req.Size)
+	defer func() {
+		cancel()
+		<-signals
+	}()
+	go a.forwardInput(ctx) // ends with the connection or, in a Read, with the process
 	return a.receive(ctx)
 }
 
@@ -275,9 +277,9 @@ func (a *attachment) dropCredit(ctx context.Context) {
 	}
 }
 
-// forwardSignals passes window changes and termination on. It returns what
-// ends the forwarding.
-func (a *attachment) forwardSignals(ctx context.Context, size pc.Size) func() {
+// forwardSignals passes window changes and termination on until the context
+// ends. The returned channel is closed when it has stopped.
+func (a *attachment) forwardSignals(ctx context.Context, size pc.Size) <-chan struct{} {
 	ch := make(chan os.Signal, 8)
 	signals := []os.Signal{syscall.SIGTERM, syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT}
 	if a.tty {
@@ -287,6 +289,7 @@ func (a *attachment) forwardSignals(ctx context.Context, size pc.Size) func() {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
+		defer signal.Stop(ch)
 		if a.tty {
 			// The terminal may have changed between the request and here.
 			a.resize(&size)
@@ -300,10 +303,7 @@ func (a *attachment) forwardSignals(ctx context.Context, size pc.Size) func() {
 			}
 		}
 	}()
-	return func() {
-		signal.Stop(ch)
-		<-done
-	}
+	return done
 }
 
 // signal handles one signal to this process. With a terminal the keys are

@@ -14,43 +14,39 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"strconv"
+	"sync"
 	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
 
+	"lazaret.dev/lazaret/host/internal/hostfacts"
 	"lazaret.dev/lazaret/protocol/handoff"
 	"lazaret.dev/lazaret/protocol/launch"
 	"lazaret.dev/lazaret/protocol/wire"
 )
 
-// Mapping says how the user namespace's id maps are written.
+// Mapping says how the user namespace's id maps are written, and by whom.
 type Mapping struct {
-	Mode      handoff.Mapping
-	NewUIDMap string // absolute path; with MappingFull
+	hostfacts.Mapping
+	NewUIDMap string // absolute path; with handoff.MappingFull
 	NewGIDMap string
-	UIDRange  Range
-	GIDRange  Range
 }
 
-// Range is a range of subordinate ids.
-type Range struct {
-	Start, Count uint32
+// NewMapping joins what the host's facts say.
+func NewMapping(f hostfacts.Facts) Mapping {
+	return Mapping{Mapping: f.Mapping, NewUIDMap: f.Tools.NewUIDMap, NewGIDMap: f.Tools.NewGIDMap}
 }
 
-func (r Range) flag() string {
-	return strconv.FormatUint(uint64(r.Start), 10) + ":" + strconv.FormatUint(uint64(r.Count), 10)
-}
-
-// flags renders the mapping for lazaret-supervisor.
+// flags renders the mapping for lazaret-supervisor; none is the single-id map.
 func (m Mapping) flags() []string {
 	if m.Mode != handoff.MappingFull {
 		return nil
 	}
+	render := func(r hostfacts.Range) string { return fmt.Sprintf("%d:%d", r.Start, r.Count) }
 	return []string{
 		"--newuidmap", m.NewUIDMap, "--newgidmap", m.NewGIDMap,
-		"--uid-range", m.UIDRange.flag(), "--gid-range", m.GIDRange.flag(),
+		"--uid-range", render(m.UIDs), "--gid-range", render(m.GIDs),
 	}
 }
 
@@ -60,6 +56,7 @@ type Supervisor struct {
 	seq   *wire.Seq
 	hello handoff.Hello
 	first *exec.Cmd
+	reap  func() // once
 }
 
 // helloTimeout bounds the time from the start to the first message.
@@ -83,6 +80,7 @@ func Supervise(ctx context.Context, path string, m Mapping, log *os.File) (*Supe
 		return nil, fmt.Errorf("start supervisor: %w", err)
 	}
 	s := &Supervisor{seq: seq, first: cmd}
+	s.reap = sync.OnceFunc(s.wait)
 	if err := s.receiveHello(ctx); err != nil {
 		s.Kill()
 		return nil, err
@@ -224,12 +222,10 @@ func (s *Supervisor) Wait(grace time.Duration) {
 	s.reap()
 }
 
-// reap waits for the first stage and, where it is a process of its own, for the
+// wait waits for the first stage and, where it is a process of its own, for the
 // supervisor proper, which the first stage made our child.
-func (s *Supervisor) reap() {
-	if s.first.ProcessState == nil {
-		_ = s.first.Wait()
-	}
+func (s *Supervisor) wait() {
+	_ = s.first.Wait()
 	pid := s.hello.Proc.PID
 	if pid == 0 || pid == s.first.Process.Pid {
 		return

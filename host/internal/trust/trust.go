@@ -10,8 +10,10 @@ package trust
 import (
 	"crypto/ed25519"
 	"crypto/rand"
+	"crypto/sha256"
 	"crypto/tls"
 	"crypto/x509"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"math/big"
@@ -195,4 +197,10 @@ func newSerial() (*big.Int, error) {
 		return nil, fmt.Errorf("certificate serial: %w", err)
 	}
 	return n, nil
+}
+
+// Digest is a certificate's SHA-256, in hex.
+func Digest(der []byte) string {
+	sum := sha256.Sum256(der)
+	return hex.EncodeToString(sum[:])
 }

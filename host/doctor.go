@@ -1,0 +1,78 @@
+package host
+
+import (
+	"context"
+	"io"
+	"path/filepath"
+
+	"lazaret.dev/lazaret/host/internal/config"
+	"lazaret.dev/lazaret/host/internal/config/profileview"
+	"lazaret.dev/lazaret/host/internal/hostfacts"
+	"lazaret.dev/lazaret/host/internal/paths"
+)
+
+// load reads the configuration as every command does.
+func load(file string) (*config.Config, error) {
+	exe, err := executable()
+	if err != nil {
+		return nil, err
+	}
+	return config.Load(config.Options{
+		File: file, Host: paths.Current(), Image: config.DefaultImage(filepath.Dir(filepath.Dir(exe))),
+	})
+}
+
+// Doctor checks the host and writes the report. It returns the command's exit
+// status. A configuration that cannot be read does not keep it from checking
+// the rest.
+func Doctor(ctx context.Context, configFile string, w io.Writer, asJSON bool) (int, error) {
+	dataRoot := ""
+	if cfg, err := load(configFile); err == nil {
+		if root, err := cfg.DataRoot(); err == nil {
+			dataRoot = root
+		}
+	}
+	env, err := hostfacts.Current(dataRoot)
+	if err != nil {
+		return 0, err
+	}
+	report := hostfacts.Examine(ctx, env)
+	if asJSON {
+		err = report.WriteJSON(w)
+	} else {
+		err = report.WriteText(w)
+	}
+	return report.ExitStatus(), err
+}
+
+// ProfileList writes the profiles.
+func ProfileList(configFile string, w io.Writer, asJSON bool) error {
+	cfg, err := load(configFile)
+	if err != nil {
+		return err
+	}
+	list := profileview.List(cfg)
+	if asJSON {
+		return profileview.WriteJSON(w, list)
+	}
+	return profileview.WriteList(w, list)
+}
+
+// ProfileShow writes one profile's settings; an empty name is the default one.
+func ProfileShow(configFile, name string, w io.Writer, asJSON bool) error {
+	cfg, err := load(configFile)
+	if err != nil {
+		return err
+	}
+	if name, err = cfg.Select(name); err != nil {
+		return err
+	}
+	shown, err := profileview.Show(cfg, name)
+	if err != nil {
+		return err
+	}
+	if asJSON {
+		return profileview.WriteJSON(w, shown)
+	}
+	return profileview.WriteShow(w, shown)
+}

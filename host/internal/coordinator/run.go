@@ -1,0 +1,304 @@
+package coordinator
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"lazaret.dev/lazaret/host/internal/control"
+	"lazaret.dev/lazaret/host/internal/netpolicy"
+	"lazaret.dev/lazaret/host/internal/spawn"
+	"lazaret.dev/lazaret/host/internal/store"
+	"lazaret.dev/lazaret/host/internal/trust"
+	"lazaret.dev/lazaret/protocol"
+	pc "lazaret.dev/lazaret/protocol/control"
+	"lazaret.dev/lazaret/protocol/handoff"
+	"lazaret.dev/lazaret/protocol/identity"
+	"lazaret.dev/lazaret/protocol/wire"
+)
+
+// idleGrace is how long a published Domain waits for its first session.
+const idleGrace = 5 * time.Second
+
+// requestTimeout bounds the wait for the start request.
+const requestTimeout = 10 * time.Second
+
+// Main is the whole life of a Host Coordinator process: it finds its
+// descriptors where spawn.Coordinator left them, serves one generation, and
+// returns when nothing of it is left. The error has been reported to the CLI;
+// the log has it too.
+func Main() error {
+	// Everything that is made from here on is the developer's alone (SR-10).
+	unix.Umask(0o077)
+	lock := os.NewFile(spawn.CoordinatorLockFD, "domain-lock")
+	logFile := os.NewFile(spawn.CoordinatorLogFD, "coordinator-log")
+	unix.CloseOnExec(spawn.CoordinatorLockFD)
+	unix.CloseOnExec(spawn.CoordinatorLogFD)
+	defer lock.Close() // last: the lock outlives everything that it protects
+	seq, err := wire.InheritSeq(spawn.CoordinatorHandshakeFD, "handshake")
+	if err != nil {
+		return fmt.Errorf("%s is started by lazaret run, not by hand: %w", spawn.CoordinatorCommand, err)
+	}
+	log := slog.New(slog.NewJSONHandler(logFile, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	ctx, cancel := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
+	defer cancel()
+
+	r := &reporter{seq: seq}
+	req, err := receiveRequest(seq)
+	if err == nil {
+		r.logDir = req.LogDir
+		go watchStarter(seq, r, cancel) // ends when the handshake does
+		err = serveGeneration(ctx, req, lock, log, r)
+	}
+	if err != nil {
+		log.Error("coordinator failed", "err", err)
+		r.failed(err.Error(), hintOf(err))
+	}
+	return err
+}
+
+func receiveRequest(seq *wire.Seq) (*Request, error) {
+	timer := time.AfterFunc(requestTimeout, func() { _ = seq.Close() })
+	defer timer.Stop()
+	var hdr pc.StartHeader
+	p, err := seq.Expect(pc.KindStart, &hdr, 1)
+	if err != nil {
+		return nil, fmt.Errorf("receive start request: %w", err)
+	}
+	defer p.CloseFiles()
+	if hdr.Version != RequestVersion {
+		return nil, fmt.Errorf("start request of version %d, want %d: lazaret was replaced just now; try again", hdr.Version, RequestVersion)
+	}
+	return decodeRequest(p.Files[0], hdr.Size)
+}
+
+// watchStarter ends a start whose CLI has gone: nobody waits for it any more.
+func watchStarter(seq *wire.Seq, r *reporter, cancel context.CancelFunc) {
+	for {
+		p, err := seq.Recv()
+		if err != nil {
+			break
+		}
+		p.CloseFiles()
+	}
+	r.mu.Lock()
+	over := r.over
+	r.mu.Unlock()
+	if !over {
+		cancel()
+	}
+}
+
+// serveGeneration prepares, runs and ends one generation.
+func serveGeneration(ctx context.Context, req *Request, lock *os.File, log *slog.Logger, r *reporter) error {
+	if err := noteHolder(lock); err != nil {
+		return err
+	}
+	if err := raiseFileLimit(); err != nil {
+		return err
+	}
+	st, err := store.Open(ctx, req.Domain.DomainDir, lock)
+	if err != nil {
+		return err
+	}
+	defer st.Close()
+	if err := recoverGeneration(ctx, st, req, log); err != nil {
+		return err
+	}
+	g, err := prepare(ctx, req, st, log, r)
+	if err != nil {
+		_ = clearRuntime(req.RuntimeDir) // what was made for this start; an error is the next start's to report
+		return err
+	}
+	defer r.supervisorLog.Close()
+	g.loop(ctx)
+	if g.server != nil {
+		g.server.Close()
+	}
+	g.tasks.Wait()
+	if g.failure != nil {
+		return &startError{*g.failure}
+	}
+	if ctx.Err() != nil {
+		return fmt.Errorf("start cancelled: %w", ctx.Err())
+	}
+	return nil
+}
+
+// startError is a generation's failure as an error.
+type startError struct{ failure }
+
+func (e *startError) Error() string { return e.text }
+func (e *startError) Hint() string  { return e.hint }
+
+// noteHolder writes who holds the lock, for people who wait for it. Others read
+// it without the lock, so that it proves nothing.
+func noteHolder(lock *os.File) error {
+	text := fmt.Sprintf("%d %s\n", os.Getpid(), time.Now().Format(time.RFC3339))
+	if err := lock.Truncate(0); err != nil {
+		return fmt.Errorf("write lock file: %w", err)
+	}
+	if _, err := lock.WriteAt([]byte(text), 0); err != nil {
+		return fmt.Errorf("write lock file: %w", err)
+	}
+	return nil
+}
+
+// raiseFileLimit raises the soft descriptor limit to the hard one, explicitly,
+// so that children inherit it: gVisor holds a descriptor for each cached file
+// (design section 7).
+func raiseFileLimit() error {
+	var lim unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &lim); err != nil {
+		return os.NewSyscallError("getrlimit", err)
+	}
+	lim.Cur = lim.Max
+	if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, (*syscall.Rlimit)(&lim)); err != nil {
+		return os.NewSyscallError("setrlimit", err)
+	}
+	return nil
+}
+
+// prepare makes everything that a generation needs before its first event.
+func prepare(ctx context.Context, req *Request, st *store.Store, log *slog.Logger, r *reporter) (*generation, error) {
+	g := &generation{
+		req: *req, log: log, logDir: req.LogDir, reporter: r,
+		inbox: make(chan func()), done: make(chan struct{}), over: make(chan struct{}),
+		state: protocol.Initial(), answers: map[string]chan answer{},
+		sessions: map[string]*served{}, interactive: map[string]bool{},
+	}
+	ids, err := mintIDs()
+	if err != nil {
+		return nil, err
+	}
+	g.self = identity.Identity{
+		Role: identity.RoleCoordinator, Profile: req.Domain.Profile, DomainID: req.Domain.ID,
+		Generation: req.Generation, Component: ids.coordinator,
+	}
+	if g.anchor, err = trust.NewAnchor(g.self, time.Now); err != nil {
+		return nil, err
+	}
+	policy, slirp, warnings, err := derivePolicy(&req.Domain)
+	if err != nil {
+		return nil, err
+	}
+	for _, w := range warnings {
+		r.warn(w)
+	}
+	img, err := prepareImage(ctx, req, r)
+	if err != nil {
+		return nil, err
+	}
+	g.imgEnv = img.Env()
+	boot, err := bootID()
+	if err != nil {
+		return nil, err
+	}
+	if err := st.BeginGeneration(ctx, store.New{
+		ID: req.Generation, Phase: protocol.Starting, BootID: boot, ConfigFingerprint: req.Fingerprint(),
+		CoordinatorID: ids.coordinator, SandboxID: ids.sandbox, NetworkID: ids.network,
+	}); err != nil {
+		return nil, err
+	}
+	g.journal = &journal{
+		store: st, log: log, generation: req.Generation, lease: img.ID,
+		roles: map[store.Role]bool{}, published: g.publication,
+	}
+	if err := g.own(ctx, img); err != nil {
+		g.abandon(ctx, err)
+		return nil, err
+	}
+	if g.plan, err = buildPlan(req, ids, img, policy, slirp); err != nil {
+		g.abandon(ctx, err)
+		return nil, err
+	}
+	g.sandbox.Runsc, g.sandbox.StateDir, g.sandbox.ID = req.Tools.Runsc, g.plan.Runsc.StateDir, g.plan.SandboxID
+	if r.supervisorLog, err = OpenLog(filepath.Join(req.LogDir, "supervisor.log")); err != nil {
+		g.abandon(ctx, err)
+		return nil, err
+	}
+	return g, nil
+}
+
+// own takes the prepared-lower lease. It is in the store before its file is
+// written, and the file is on the disk before anything is mounted (FR-22).
+func (g *generation) own(ctx context.Context, img *preparedImage) error {
+	self, err := procOf(os.Getpid())
+	if err != nil {
+		return err
+	}
+	g.journal.intent(ctx, store.RoleCoordinator)
+	g.journal.owned(ctx, store.RoleCoordinator, store.Ownership{Proc: &self})
+	if err := g.journal.store.AddLease(ctx, g.req.Generation, img.ID, img.leasePath(&g.req)); err != nil {
+		return err
+	}
+	g.lease, err = img.lease(&g.req)
+	return err
+}
+
+// abandon ends a generation that never started anything.
+func (g *generation) abandon(ctx context.Context, cause error) {
+	if g.lease != nil {
+		_ = g.lease.Close() // collection finds the file's generation over
+	}
+	g.journal.ended(context.WithoutCancel(ctx), cause.Error())
+}
+
+// publication describes the control socket for the store.
+func (g *generation) publication() (store.Publication, error) {
+	path := filepath.Join(g.req.RuntimeDir, pc.ControlSocket)
+	var st unix.Stat_t
+	if err := unix.Lstat(path, &st); err != nil {
+		return store.Publication{}, &os.PathError{Op: "lstat", Path: path, Err: err}
+	}
+	return store.Publication{
+		Socket: path, Inode: store.Inode{Dev: st.Dev, Ino: st.Ino},
+		TrustFingerprint: trust.Digest(g.anchor.Certificate()),
+	}, nil
+}
+
+// componentIDs are the runtime component IDs of one generation.
+type componentIDs struct{ coordinator, sandbox, network string }
+
+// mintIDs makes fresh component IDs. The Agent Sandbox ID is short, because it
+// becomes part of the address of runsc's control socket.
+func mintIDs() (componentIDs, error) {
+	var ids componentIDs
+	for _, p := range []*string{&ids.coordinator, &ids.sandbox, &ids.network} {
+		id, err := control.NewID()
+		if err != nil {
+			return ids, err
+		}
+		*p = id
+	}
+	ids.sandbox = SandboxID(ids.sandbox)
+	return ids, nil
+}
+
+// SandboxID shortens a random id to an Agent Sandbox ID.
+func SandboxID(random string) string { return "lz" + random[:10] }
+
+// nsIdentity is the identity of a namespace (namespaces(7)).
+type nsIdentity struct{ Dev, Ino uint64 }
+
+func nsInode(path string) (nsIdentity, error) {
+	var st unix.Stat_t
+	if err := unix.Stat(path, &st); err != nil {
+		return nsIdentity{}, &os.PathError{Op: "stat", Path: path, Err: err}
+	}
+	return nsIdentity{Dev: st.Dev, Ino: st.Ino}, nil
+}
+
+var (
+	_ io.Closer
+	_ handoff.Proc
+	_ = netpolicy.Targets
+)

@@ -1,0 +1,215 @@
+package coordinator
+
+import (
+	"context"
+	"time"
+
+	"lazaret.dev/lazaret/host/internal/control"
+	"lazaret.dev/lazaret/host/internal/session"
+	"lazaret.dev/lazaret/protocol"
+	pc "lazaret.dev/lazaret/protocol/control"
+)
+
+const (
+	// flushGrace bounds how long a client that does not read may hold up the end
+	// of its session.
+	flushGrace = 2 * time.Second
+
+	// endGrace bounds how long a command may outlive its session's end before
+	// its exec client is killed.
+	endGrace = 8 * time.Second
+
+	// lossGrace is how long the news of a lost sandbox may take to arrive.
+	lossGrace = 300 * time.Millisecond
+
+	// statusStopped is what a session exits with that a stop of the Domain has
+	// ended: 128 + SIGTERM.
+	statusStopped = 143
+)
+
+// served is one session that a client is connected for.
+type served struct {
+	id     string
+	conn   *control.Conn
+	cancel context.CancelFunc
+
+	// sess is set before the Attached event is posted, and read by the loop
+	// after the Closed event.
+	sess *session.Session
+
+	// closed is closed by the loop once it has taken the Closed event: by then
+	// it is decided whether the Domain ends with this session.
+	closed chan struct{}
+}
+
+// answer is the loop's answer to a registration.
+type answer struct {
+	admitted bool
+	why      protocol.Refusal
+}
+
+// serve is one client's connection, on a goroutine of the server's. When it
+// returns the connection closes, which is what the client waits for: for the
+// last session that is after the teardown.
+func (g *generation) serve(ctx context.Context, c *control.Conn, req pc.OpenRequest) {
+	id, err := control.NewID()
+	if err != nil {
+		g.log.Error("cannot make a session id", "err", err)
+		return
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	s := &served{id: id, conn: c, cancel: cancel, closed: make(chan struct{})}
+	if a := g.register(s, req); !a.admitted {
+		refused := pc.Refused{Why: a.why}
+		if a.why == protocol.RefusedFingerprint {
+			refused.Detail = g.req.Differences(req.Shape)
+		}
+		_ = c.WriteJSON(pc.FrameRefused, refused)
+		return
+	}
+	exit := g.run(ctx, s, req)
+	c.SetWriteDeadline(time.Now().Add(flushGrace))
+	_ = c.WriteJSON(pc.FrameExit, exit) // the client may be gone; that is its right
+	g.post(protocol.Closed{Session: id})
+	select {
+	case <-s.closed:
+	case <-g.done:
+	}
+	select {
+	case <-g.over:
+		<-g.done
+	default:
+	}
+}
+
+// register asks the loop for admission.
+func (g *generation) register(s *served, req pc.OpenRequest) answer {
+	ch := make(chan answer, 1)
+	g.do(func() {
+		g.sessions[s.id] = s
+		g.answers[s.id] = ch
+		g.interactive[s.id] = req.TTY
+		g.pending = append(g.pending, protocol.Register{Session: s.id, Fingerprint: req.Fingerprint})
+	})
+	select {
+	case a := <-ch:
+		return a
+	case <-g.done:
+		return answer{why: protocol.RefusedNotReady}
+	}
+}
+
+// run starts the session's command, carries its bytes, and returns the exit to
+// report.
+func (g *generation) run(ctx context.Context, s *served, req pc.OpenRequest) pc.Exit {
+	if s.conn.WriteJSON(pc.FrameAdmitted, pc.Admitted{Session: s.id}) != nil {
+		return pc.Exit{}
+	}
+	sess, err := session.Start(ctx, g.sandbox, session.Spec{
+		ID: s.id, Argv: req.Argv, Env: g.sessionEnv(req.Env), Cwd: guestWorkspace, TTY: req.TTY, Size: req.Size,
+	}, output{s.conn})
+	if err != nil {
+		if exit, over := g.overExit(); over {
+			return exit
+		}
+		g.log.Error("cannot start a session's command", "session", s.id, "err", err)
+		return pc.Exit{Failed: true, Reason: "cannot start the command: " + err.Error(), Log: g.logDir}
+	}
+	s.sess = sess
+	g.post(protocol.Attached{Session: s.id})
+
+	left := make(chan struct{})
+	in := newInput(sess, s.conn)
+	g.tasks.Go(func() {
+		defer close(left)
+		in.receive(ctx)
+	})
+	g.tasks.Go(in.feed)
+	defer in.close()
+
+	ended := make(chan int, 1)
+	g.tasks.Go(func() { ended <- sess.Wait(context.WithoutCancel(ctx)) })
+	select {
+	case status := <-ended:
+		return g.commandExit(status)
+	case <-left:
+		// The client has gone, and its session with it: the loop deregisters it
+		// and ends its processes, whereupon the exec client sees its end.
+		g.post(protocol.Closed{Session: s.id})
+	case <-ctx.Done():
+	}
+	select {
+	case <-ended:
+	case <-time.After(endGrace):
+		sess.Kill()
+		<-ended
+	}
+	exit, _ := g.overExit()
+	return exit
+}
+
+// commandExit tells a command's own status from what runsc reports when the
+// sandbox is taken from under it: the generation's state decides, after the
+// fact (design section 3).
+func (g *generation) commandExit(status int) pc.Exit {
+	if status == 128 || status == 137 {
+		select {
+		case <-g.over:
+		case <-time.After(lossGrace):
+		}
+		if exit, over := g.overExit(); over && exit.Failed {
+			return exit
+		}
+	}
+	return pc.Exit{Status: status}
+}
+
+// overExit is the exit of a session that the generation's end has ended. It
+// reports false while the generation lives.
+func (g *generation) overExit() (pc.Exit, bool) {
+	select {
+	case <-g.over:
+	default:
+		return pc.Exit{}, false
+	}
+	// g.ending was written before g.over was closed.
+	if g.ending.Failed {
+		return pc.Exit{Failed: true, Reason: g.ending.Reason, Log: g.logDir}, true
+	}
+	return pc.Exit{Status: statusStopped, Reason: g.ending.Reason}, true
+}
+
+// endSession ends what a closed session has left in the guest. Where the Domain
+// ends with this session there is nothing to do: no guest process outlives the
+// sandbox, and the teardown comes at once.
+func (g *generation) endSession(ctx context.Context, id string) {
+	s := g.sessions[id]
+	delete(g.sessions, id)
+	delete(g.interactive, id)
+	if s == nil {
+		g.pending = append(g.pending, protocol.Ended{Session: id})
+		return
+	}
+	last := len(g.state.Sessions) == 1 || g.state.Phase != protocol.Ready
+	if s.sess == nil || last {
+		g.pending = append(g.pending, protocol.Ended{Session: id})
+		// The connection is let go after the loop has taken Ended, so that a last
+		// client waits for the teardown.
+		g.after = append(g.after, func() { close(s.closed) })
+		return
+	}
+	close(s.closed)
+	g.tasks.Go(func() {
+		if err := s.sess.End(context.WithoutCancel(ctx)); err != nil {
+			g.log.Warn("cannot end a session's processes", "session", id, "err", err)
+		}
+		g.post(protocol.Ended{Session: id})
+	})
+}
+
+// output sends a session's bytes to its client.
+type output struct{ c *control.Conn }
+
+func (o output) Stdout(p []byte) error { return o.c.Write(pc.FrameStdout, p) }
+func (o output) Stderr(p []byte) error { return o.c.Write(pc.FrameStderr, p) }

@@ -1,0 +1,133 @@
+package coordinator
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"lazaret.dev/lazaret/host/internal/spawn"
+	"lazaret.dev/lazaret/protocol/control"
+	"lazaret.dev/lazaret/protocol/wire"
+)
+
+// Starter is told how a start goes.
+type Starter interface {
+	Progress(p control.Progress)
+	Notice(text string)
+}
+
+// AwaitReady gives a coordinator its request and waits until it is ready. It
+// runs in the CLI that starts the coordinator; when it returns early, the
+// coordinator sees its starter gone and ends.
+func AwaitReady(ctx context.Context, seq *wire.Seq, req *Request, s Starter) error {
+	b, err := req.Encode()
+	if err != nil {
+		return err
+	}
+	f, err := spawn.SealedFile("start-request", b)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if err := seq.Send(control.KindStart, control.StartHeader{Version: RequestVersion, Size: int64(len(b))}, f); err != nil {
+		return fmt.Errorf("start coordinator: %w", err)
+	}
+	stop := context.AfterFunc(ctx, func() { _ = seq.Close() })
+	defer stop()
+	for {
+		p, err := seq.Recv()
+		if err != nil {
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
+			if errors.Is(err, io.EOF) {
+				return &diedError{log: req.LogDir}
+			}
+			return fmt.Errorf("start coordinator: %w", err)
+		}
+		p.CloseFiles()
+		switch p.Kind {
+		case control.KindProgress:
+			var v control.Progress
+			if err := p.Decode(&v); err != nil {
+				return err
+			}
+			s.Progress(v)
+		case control.KindWarning:
+			var v control.Warning
+			if err := p.Decode(&v); err != nil {
+				return err
+			}
+			s.Notice(v.Text)
+		case control.KindReady:
+			return nil
+		case control.KindFailed:
+			var v control.StartFailed
+			if err := p.Decode(&v); err != nil {
+				return err
+			}
+			return &FailedError{v}
+		default:
+			return fmt.Errorf("start coordinator: %w: %s", wire.ErrUnexpected, p.Kind)
+		}
+	}
+}
+
+// FailedError is a coordinator's report of a start that failed.
+type FailedError struct{ control.StartFailed }
+
+func (e *FailedError) Error() string { return e.StartFailed.Error }
+
+// Hint is the coordinator's own, or the place of the logs.
+func (e *FailedError) Hint() string {
+	if e.StartFailed.Hint != "" || e.Log == "" {
+		return e.StartFailed.Hint
+	}
+	return "see the logs in " + e.Log
+}
+
+// diedError reports a coordinator that ended without a word.
+type diedError struct{ log string }
+
+func (e *diedError) Error() string { return "the Host Coordinator ended while it started the Domain" }
+func (e *diedError) Hint() string  { return "see the logs in " + e.log }
+
+// NewGeneration mints a generation's id: it sorts by time, and its random part
+// makes it unique where clocks jump.
+func NewGeneration(now time.Time) (string, error) {
+	b := make([]byte, 5)
+	if _, err := rand.Read(b); err != nil {
+		return "", fmt.Errorf("mint generation id: %w", err)
+	}
+	return fmt.Sprintf("g%011x%s", now.UnixMilli(), hex.EncodeToString(b)), nil
+}
+
+// OpenLog opens a log file for appending, made 0600.
+func OpenLog(path string) (*os.File, error) {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_APPEND|unix.O_NOFOLLOW, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("open log: %w", err)
+	}
+	return f, nil
+}
+
+// SocketNames are the longest addresses that a Domain needs, relative to its
+// runtime directory.
+func SocketNames() []string {
+	return append(socketNames(), RunscSocket(SandboxID(strings.Repeat("0", 32))))
+}
+
+// socketNames are the control sockets' names, published and not.
+func socketNames() []string {
+	return []string{
+		control.EnrollSocket, control.ControlSocket, "." + control.EnrollSocket, "." + control.ControlSocket,
+	}
+}

@@ -1,0 +1,159 @@
+package coordinator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"lazaret.dev/lazaret/host/internal/spawn"
+	"lazaret.dev/lazaret/host/internal/store"
+	"lazaret.dev/lazaret/protocol"
+	"lazaret.dev/lazaret/protocol/handoff"
+	"lazaret.dev/lazaret/protocol/netpolicy"
+)
+
+// teardownGrace is how long the supervisor may take to tear down before it is
+// killed, which takes its namespaces and their mounts with it.
+const teardownGrace = 15 * time.Second
+
+// launch starts the Runtime Supervisor. Its intent is on record first.
+func (g *generation) launch(ctx context.Context) {
+	for _, role := range []store.Role{store.RoleSupervisor, store.RoleAnchor, store.RoleNetwork, store.RoleHelper} {
+		g.journal.intent(ctx, role)
+	}
+	g.tasks.Go(func() {
+		super, err := spawn.Supervise(ctx, g.req.Tools.Supervisor, g.req.Mapping, g.reporter.supervisorLog)
+		g.do(func() { g.launched(ctx, super, err) })
+	})
+}
+
+// launched continues on the loop once the supervisor has said hello, or not.
+func (g *generation) launched(ctx context.Context, super *spawn.Supervisor, err error) {
+	if err == nil {
+		if err = super.SendPlan(g.plan); err != nil {
+			super.Kill()
+		}
+	}
+	if err != nil {
+		g.fail(err.Error(), hintOf(err))
+		g.pending = append(g.pending, protocol.SupervisorGone{Reason: err.Error()})
+		return
+	}
+	g.super = super
+	hello := super.Hello()
+	g.journal.owned(ctx, store.RoleSupervisor, store.Ownership{Proc: &hello.Proc, MntNS: hello.MntNS})
+	g.reporter.phase("network")
+	g.tasks.Go(func() { g.receive(super) })
+	if g.state.Phase != protocol.Starting {
+		g.stopSupervisor() // the generation was ended while the supervisor started
+	}
+}
+
+// receive turns the supervisor's messages into work for the loop, until the
+// lease ends.
+func (g *generation) receive(super *spawn.Supervisor) {
+	for {
+		msg, err := super.Receive()
+		if err != nil {
+			super.Wait(teardownGrace)
+			g.post(protocol.SupervisorGone{Reason: "the Runtime Supervisor has gone"})
+			return
+		}
+		g.do(func() { g.supervisorMessage(context.Background(), msg) })
+	}
+}
+
+func (g *generation) supervisorMessage(ctx context.Context, msg any) {
+	post := func(e protocol.Event) { g.pending = append(g.pending, e) }
+	switch m := msg.(type) {
+	case handoff.AnchorReady:
+		g.journal.owned(ctx, store.RoleAnchor, store.Ownership{MountIDs: m.MountIDs, PreparedID: g.plan.Rootfs.PreparedID})
+		post(protocol.AnchorMounted{})
+	case handoff.NetworkReady:
+		if err := g.checkReadiness(m); err != nil {
+			g.lose(protocol.ComponentNetwork, err)
+			return
+		}
+		g.journal.owned(ctx, store.RoleHelper, store.Ownership{Proc: &m.Slirp})
+		g.journal.owned(ctx, store.RoleNetwork, store.Ownership{NetNS: m.NetNS, NetworkFingerprint: m.Fingerprint})
+		post(protocol.NetworkReady{Readiness: m.Fingerprint})
+	case handoff.SandboxReady:
+		g.journal.owned(ctx, store.RoleSandbox, store.Ownership{Proc: &m.Runsc})
+		post(protocol.SandboxStarted{})
+	case handoff.HelperLost:
+		post(protocol.Lost{Component: component(m.Component), Reason: m.Reason})
+	case handoff.Failed:
+		g.fail(m.Error, m.Hint)
+		post(protocol.Lost{Component: protocol.ComponentSandbox, Reason: m.Error})
+	case handoff.Stopped:
+		post(protocol.ComponentStopped{Component: component(m.Component)})
+	}
+}
+
+// component translates the handoff's names; its mounts are the protocol's
+// anchor.
+func component(c handoff.Component) protocol.Component {
+	switch c {
+	case handoff.ComponentNetwork:
+		return protocol.ComponentNetwork
+	case handoff.ComponentMounts:
+		return protocol.ComponentAnchor
+	default:
+		return protocol.ComponentSandbox
+	}
+}
+
+// checkReadiness recomputes the network readiness fingerprint from what the
+// coordinator itself knows and the namespace that the supervisor names: it is
+// of this generation and this policy, or it is worth nothing (FR-18).
+func (g *generation) checkReadiness(m handoff.NetworkReady) error {
+	host, err := nsInode("/proc/self/ns/net")
+	if err != nil {
+		return err
+	}
+	if m.NetNS == host.Ino {
+		return errors.New("the enforcement network namespace is the host's own")
+	}
+	want := netpolicy.Fingerprint(g.req.Domain.ID, g.req.Generation, g.req.Fingerprint(), g.plan.NetworkID,
+		g.plan.Network.Digest(), host.Dev, m.NetNS)
+	if m.Fingerprint != want {
+		return errors.New("the network readiness fingerprint is not of this generation")
+	}
+	return nil
+}
+
+func (g *generation) startSandbox(ctx context.Context) {
+	g.journal.intent(ctx, store.RoleSandbox)
+	g.reporter.phase("sandbox")
+	if err := g.super.StartSandbox(); err != nil {
+		g.lose(protocol.ComponentSandbox, fmt.Errorf("start the sandbox: %w", err))
+	}
+}
+
+// stopSupervisor asks for the teardown, and kills what does not come to its
+// end in time.
+func (g *generation) stopSupervisor() {
+	super := g.super
+	if super == nil {
+		return // launched sees that the generation is over
+	}
+	_ = super.Stop() // its error is the lease's end, which is reported as such
+	g.tasks.Go(func() {
+		select {
+		case <-g.done:
+		case <-time.After(teardownGrace):
+			g.log.Error("the supervisor did not tear down in time; killing it")
+			super.Kill()
+		}
+	})
+}
+
+// hintOf is the fix that an error carries, or empty.
+func hintOf(err error) string {
+	var h interface{ Hint() string }
+	if errors.As(err, &h) {
+		return h.Hint()
+	}
+	return ""
+}

@@ -1,0 +1,375 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"lazaret.dev/lazaret/host/internal/attach"
+	"lazaret.dev/lazaret/host/internal/config"
+	"lazaret.dev/lazaret/host/internal/config/sessionenv"
+	"lazaret.dev/lazaret/host/internal/control"
+	"lazaret.dev/lazaret/host/internal/coordinator"
+	"lazaret.dev/lazaret/host/internal/hostfacts"
+	"lazaret.dev/lazaret/host/internal/paths"
+	"lazaret.dev/lazaret/host/internal/spawn"
+	"lazaret.dev/lazaret/protocol"
+	pc "lazaret.dev/lazaret/protocol/control"
+)
+
+const (
+	// joinTimeout is how long a loser of the Domain lock waits for the winner's
+	// publication (design section 2).
+	joinTimeout = 60 * time.Second
+
+	// joinPoll is how often it looks.
+	joinPoll = 10 * time.Millisecond
+)
+
+// TTYMode says whether a session gets a terminal.
+type TTYMode string
+
+// The modes.
+const (
+	TTYAuto TTYMode = "auto" // when stdin and stdout are terminals
+	TTYOn   TTYMode = "on"
+	TTYOff  TTYMode = "off"
+)
+
+// RunOptions are what `lazaret run` was asked for.
+type RunOptions struct {
+	ConfigFile string
+	Profile    string   // empty: the default
+	Workspace  string   // empty: the current directory
+	Env        []string // K=V
+	TTY        TTYMode
+	Command    []string // empty: the profile's command, else a login shell
+
+	Stdin, Stdout, Stderr *os.File
+	UI                    UI
+}
+
+// UI is what the CLI shows while a Domain starts, and what it says to its user.
+type UI interface {
+	// Progress reports the start's current step.
+	Progress(p pc.Progress)
+	// Settle ends the display of progress.
+	Settle()
+	// Notice prints one line.
+	Notice(text string)
+	// Verbose makes the UI follow the log files in a directory.
+	Verbose(dir string)
+}
+
+// Run starts or joins the Domain of a profile and a workspace, runs a command
+// in it, and returns the command's exit status. An error is Lazaret's own: the
+// command did not run, or was not carried to its end.
+func Run(ctx context.Context, o RunOptions) (int, error) {
+	if os.Getuid() == 0 {
+		return 0, errRoot
+	}
+	c, err := newClient(o)
+	if err != nil {
+		return 0, err
+	}
+	// Until a session is attached, a signal ends the start; from then on signals
+	// belong to the session.
+	startCtx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT)
+	defer stop()
+	deadline := time.Now().Add(joinTimeout)
+	for {
+		conn, err := c.connect(startCtx, deadline)
+		o.UI.Settle()
+		if err != nil {
+			return 0, err
+		}
+		stop()
+		status, err := attach.Run(ctx, conn, c.open, attach.Stdio{In: o.Stdin, Out: o.Stdout, Err: o.Stderr, Notice: o.UI.Notice})
+		var refused *attach.RefusedError
+		if errors.As(err, &refused) {
+			switch refused.Why {
+			case protocol.RefusedNotReady:
+				// The Domain is just ending; the next look finds it gone.
+				startCtx, stop = signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT)
+				if err := pause(startCtx); err != nil {
+					return 0, err
+				}
+				continue
+			case protocol.RefusedFingerprint:
+				return 0, &fingerprintError{profile: c.domain.Profile, differences: refused.Detail}
+			}
+		}
+		return status, err
+	}
+}
+
+// pause waits one poll interval.
+func pause(ctx context.Context) error {
+	select {
+	case <-ctx.Done():
+		return errInterrupted
+	case <-time.After(joinPoll):
+		return nil
+	}
+}
+
+// client is one `lazaret run`, resolved.
+type client struct {
+	o       RunOptions
+	domain  *config.Domain
+	facts   hostfacts.Facts
+	env     hostfacts.Env
+	runtime string // the Domain's runtime directory
+	root    paths.DomainRoot
+	open    pc.OpenRequest
+}
+
+// newClient resolves everything that can be refused before anything starts.
+func newClient(o RunOptions) (*client, error) {
+	h := paths.Current()
+	exe, err := executable()
+	if err != nil {
+		return nil, err
+	}
+	cfg, err := config.Load(config.Options{
+		File: o.ConfigFile, Host: h, Image: config.DefaultImage(filepath.Dir(filepath.Dir(exe))),
+	})
+	if err != nil {
+		return nil, err
+	}
+	profile, err := cfg.Select(o.Profile)
+	if err != nil {
+		return nil, err
+	}
+	workspace := o.Workspace
+	if workspace == "" {
+		if workspace, err = os.Getwd(); err != nil {
+			return nil, fmt.Errorf("cannot find the current directory: %w", err)
+		}
+	}
+	if workspace, err = filepath.Abs(workspace); err != nil {
+		return nil, fmt.Errorf("cannot find the workspace: %w", err)
+	}
+	c := &client{o: o}
+	if c.domain, err = cfg.Resolve(profile, workspace); err != nil {
+		return nil, err
+	}
+	if err := c.request(); err != nil {
+		return nil, err
+	}
+	if c.env, err = hostfacts.Current(c.domain.DataRoot); err != nil {
+		return nil, err
+	}
+	if c.facts, err = hostfacts.Quick(context.Background(), c.env); err != nil {
+		return nil, err
+	}
+	return c, c.places(h)
+}
+
+// places opens the Domain's directories and checks that every socket address
+// that will be needed fits.
+func (c *client) places(h paths.Host) error {
+	rt, warning, err := h.Runtime()
+	if err != nil {
+		return err
+	}
+	if warning != "" {
+		c.o.UI.Notice(warning)
+	}
+	c.runtime = rt.DomainPath(c.domain.ID)
+	if err := paths.CheckSockets(c.runtime, coordinator.SocketNames()...); err != nil {
+		return err
+	}
+	data, err := h.OpenDataRoot(c.domain.DataRoot)
+	if err != nil {
+		return err
+	}
+	if c.root, err = data.Domain(c.domain.ID); err != nil {
+		return err
+	}
+	if _, err := c.root.Ensure(); err != nil {
+		return err
+	}
+	_, err = rt.Domain(c.domain.ID)
+	return err
+}
+
+// request builds the session's request from the options.
+func (c *client) request() error {
+	vars := make([]sessionenv.Var, 0, len(c.o.Env))
+	for _, kv := range c.o.Env {
+		v, err := sessionenv.ParseVar(kv)
+		if err != nil {
+			return err
+		}
+		vars = append(vars, v)
+	}
+	env, warnings := sessionenv.Build(c.domain.Env, vars, os.LookupEnv)
+	for _, w := range warnings {
+		c.o.UI.Notice(w)
+	}
+	c.open = pc.OpenRequest{
+		Fingerprint: c.domain.Fingerprint(), Shape: c.domain.Shape(),
+		Argv: c.o.Command, Env: env,
+	}
+	if len(c.open.Argv) == 0 {
+		c.open.Argv = c.domain.Command
+	}
+	in, out := attach.IsTerminal(c.o.Stdin), attach.IsTerminal(c.o.Stdout)
+	switch c.o.TTY {
+	case TTYOn:
+		if !in {
+			return errNoTerminal
+		}
+		c.open.TTY = true
+	case TTYOff:
+	default:
+		c.open.TTY = in && out
+	}
+	if c.open.TTY {
+		c.open.Size = attach.Size(c.o.Stdin)
+	}
+	return nil
+}
+
+// connect returns a connection to the Domain's published coordinator, starting
+// one if this process wins the Domain lock. The loser of the lock prepares,
+// opens and cleans nothing: it waits for the winner's publication (OR-1).
+func (c *client) connect(ctx context.Context, deadline time.Time) (*control.Conn, error) {
+	for {
+		conn, err := control.Dial(ctx, c.runtime, c.domain.Profile, c.domain.ID)
+		if err == nil {
+			return conn, nil
+		}
+		if ctx.Err() != nil {
+			return nil, errInterrupted
+		}
+		if !errors.Is(err, control.ErrNotPublished) {
+			return nil, err
+		}
+		lock, err := c.root.OpenLock()
+		if err != nil {
+			return nil, err
+		}
+		err = unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+		if err == nil {
+			err = c.start(ctx, lock)
+			_ = lock.Close() // the coordinator holds the lock through its own descriptor
+			if err != nil {
+				return nil, err
+			}
+			continue
+		}
+		holder := readHolder(lock)
+		_ = lock.Close()
+		if !errors.Is(err, unix.EWOULDBLOCK) {
+			return nil, fmt.Errorf("lock the Domain: %w", err)
+		}
+		if time.Now().After(deadline) {
+			return nil, &heldError{holder: holder, waited: joinTimeout}
+		}
+		if err := pause(ctx); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// start starts a coordinator under the held lock and waits until it is ready.
+func (c *client) start(ctx context.Context, lock *os.File) error {
+	if err := c.root.Claim(c.domain.Profile, c.domain.Workspace.Path, time.Now()); err != nil {
+		return err
+	}
+	generation, err := coordinator.NewGeneration(time.Now())
+	if err != nil {
+		return err
+	}
+	logDir, err := c.root.EnsureLog(generation)
+	if err != nil {
+		return err
+	}
+	c.o.UI.Verbose(logDir)
+	log, err := coordinator.OpenLog(filepath.Join(logDir, "coordinator.log"))
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	exe, err := executable()
+	if err != nil {
+		return err
+	}
+	req := coordinator.Request{
+		Domain: *c.domain, Generation: generation, RuntimeDir: c.runtime, LogDir: logDir,
+		Executable: exe, Tools: c.facts.Tools, Mapping: spawn.NewMapping(c.facts),
+	}
+	seq, err := spawn.Coordinator(exe, lock, log, coordinatorEnv())
+	if err != nil {
+		return err
+	}
+	defer seq.Close()
+	for _, w := range c.facts.Warnings {
+		c.o.UI.Notice(w)
+	}
+	return c.explain(ctx, coordinator.AwaitReady(ctx, seq, &req, c.o.UI))
+}
+
+// explain puts a failed start down to the host where the host is to blame.
+func (c *client) explain(ctx context.Context, err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case ctx.Err() != nil:
+		return errInterrupted
+	}
+	if cause := hostfacts.Explain(ctx, c.env); cause != nil {
+		return fmt.Errorf("%w (%w)", cause, err)
+	}
+	return err
+}
+
+// coordinatorEnv is all that a coordinator gets of its starter's environment:
+// where the user's own places are, and what reaches an image registry.
+func coordinatorEnv() []string {
+	env := []string{"PATH=" + os.Getenv("PATH")}
+	for _, name := range []string{
+		"HOME", "XDG_RUNTIME_DIR", "XDG_CONFIG_HOME", "DOCKER_CONFIG", "TMPDIR",
+		"HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy",
+		"SSL_CERT_FILE", "SSL_CERT_DIR",
+	} {
+		if v, ok := os.LookupEnv(name); ok {
+			env = append(env, name+"="+v)
+		}
+	}
+	return env
+}
+
+// executable is this program's path with every link resolved, as its helpers
+// lie beside it.
+func executable() (string, error) {
+	exe, err := os.Executable()
+	if err == nil {
+		exe, err = filepath.EvalSymlinks(exe)
+	}
+	if err != nil {
+		return "", fmt.Errorf("cannot find the running program: %w", err)
+	}
+	return exe, nil
+}
+
+// readHolder reads what the lock's holder wrote about itself.
+func readHolder(lock *os.File) string {
+	b := make([]byte, 128)
+	n, _ := lock.ReadAt(b, 0)
+	pid, since, ok := strings.Cut(strings.TrimSpace(string(b[:n])), " ")
+	if !ok {
+		return "another process"
+	}
+	return fmt.Sprintf("process %q since %q", pid, since)
+}
