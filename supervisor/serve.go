@@ -1,0 +1,315 @@
+package supervisor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"lazaret.dev/lazaret/protocol/handoff"
+	"lazaret.dev/lazaret/protocol/launch"
+	"lazaret.dev/lazaret/protocol/netpolicy"
+	"lazaret.dev/lazaret/protocol/wire"
+	"lazaret.dev/lazaret/supervisor/internal/faults"
+	"lazaret.dev/lazaret/supervisor/internal/launcher"
+	"lazaret.dev/lazaret/supervisor/internal/mounts"
+	"lazaret.dev/lazaret/supervisor/internal/netns"
+	"lazaret.dev/lazaret/supervisor/internal/proc"
+	"lazaret.dev/lazaret/supervisor/internal/runsc"
+	"lazaret.dev/lazaret/supervisor/internal/slirp"
+)
+
+// teardownLimit bounds the whole teardown. When it is over the process exits
+// as it is, and the parent-death signals do the rest.
+const teardownLimit = 8 * time.Second
+
+// server is the serve stage. Everything but reading the handoff and reaping
+// children happens on the main goroutine, which is locked to its thread.
+type server struct {
+	rep     *reporter
+	plan    *launch.Plan
+	layout  mounts.Layout
+	slirp   *slirp.Process
+	runsc   *runsc.Client // nil until started
+	packets chan *wire.Packet
+	gone    chan error // why the handoff ended
+	signals chan os.Signal
+}
+
+// errStop ends bring-up or service without being a failure: the Host
+// Coordinator asked for it, or is gone.
+var errStop = errors.New("stop")
+
+// serve is the third stage: wholly inside the new namespaces.
+func serve(args []string, stderr io.Writer) int {
+	fs := flags(modeServe, stderr)
+	parent := fs.Int("parent", 0, "the Host Coordinator")
+	death := fs.Int("death", 0, "signal at the parent's death")
+	planFD := fs.Int("plan-fd", -1, "the sealed launch plan")
+	slirpPID := fs.Int("slirp", 0, "slirp4netns, a child of this process")
+	exitFD := fs.Int("slirp-exit-fd", -1, "slirp4netns's leash")
+	sandboxed := fs.Bool("slirp-sandboxed", false, "slirp4netns runs in its own sandbox")
+	if err := fs.Parse(args); err != nil {
+		return exitUsage
+	}
+	seq, err := wire.InheritSeq(handoff.SocketFD, "handoff")
+	if err != nil {
+		return report(stderr, err)
+	}
+	for _, fd := range []int{handoff.LogFD, *planFD, *exitFD} {
+		unix.CloseOnExec(fd)
+	}
+	s := &server{
+		rep:     newReporter(seq, os.NewFile(handoff.LogFD, "log")),
+		packets: make(chan *wire.Packet),
+		gone:    make(chan error, 1),
+		signals: make(chan os.Signal, 4),
+	}
+	signal.Notify(s.signals, unix.SIGTERM, unix.SIGINT, unix.SIGHUP)
+	child, err := proc.Watch(*slirpPID)
+	if err != nil {
+		s.rep.failed("network", err)
+		return exitFailed
+	}
+	s.slirp = &slirp.Process{Child: child, Exit: os.NewFile(uintptr(*exitFD), "slirp exit"), Sandboxed: *sandboxed}
+	if s.plan, err = rereadPlan(*planFD); err != nil {
+		s.rep.failed("handoff", err)
+		return exitFailed
+	}
+	s.layout = mounts.Plan(s.plan)
+	go s.read(seq)
+
+	err = errors.Join(launcher.ArmDeath(unix.Signal(*death), *parent), adoptOrphans())
+	if err == nil {
+		err = s.bringUp()
+	}
+	if err == nil {
+		err = s.attend()
+	}
+	return s.tearDown(err)
+}
+
+// rereadPlan decodes the plan that the stage before has checked.
+func rereadPlan(fd int) (*launch.Plan, error) {
+	f := os.NewFile(uintptr(fd), "plan")
+	defer func() { _ = f.Close() }()
+	st, err := f.Stat()
+	if err != nil {
+		return nil, fmt.Errorf("read plan: %w", err)
+	}
+	return readPlan(f, st.Size())
+}
+
+// read passes packets on until the handoff ends. It ends with the process: the
+// main goroutine exits soon after it stops listening.
+func (s *server) read(seq *wire.Seq) {
+	for {
+		p, err := seq.Recv()
+		if err != nil {
+			s.gone <- err
+			return
+		}
+		s.packets <- p
+	}
+}
+
+// bringUp attests the network and starts the sandbox when told to.
+func (s *server) bringUp() error {
+	if err := s.attest(); err != nil {
+		return &stepError{"network", err}
+	}
+	if err := s.expectStart(); err != nil {
+		return err
+	}
+	if n := faults.Read().DropDenyLate; n >= 0 {
+		if err := netns.DropRoute(&s.plan.Network, n); err != nil {
+			return err
+		}
+	}
+	client, err := runsc.Start(s.plan, s.layout)
+	if err != nil {
+		return &stepError{"sandbox", err}
+	}
+	s.runsc = client
+	return s.awaitSandbox()
+}
+
+// attest observes the network and reports it.
+func (s *server) attest() error {
+	ns, err := netns.Observe(&s.plan.Network)
+	if err != nil {
+		return err
+	}
+	id, err := proc.Identify(s.slirp.Child.PID)
+	if err != nil {
+		return err
+	}
+	select {
+	case <-s.slirp.Child.Done():
+		return fmt.Errorf("slirp4netns %s", s.slirp.Child.Exit())
+	default:
+	}
+	p := s.plan
+	s.rep.send(handoff.KindNetworkReady, handoff.NetworkReady{
+		Fingerprint: netpolicy.Fingerprint(p.DomainID, p.Generation, p.ConfigFingerprint, p.NetworkID, p.Network.Digest(), ns.Dev, ns.Ino),
+		NetNS:       ns.Ino,
+		Slirp:       id,
+		Sandboxed:   s.slirp.Sandboxed,
+	})
+	return nil
+}
+
+// expectStart waits for the gate to open.
+func (s *server) expectStart() error {
+	select {
+	case p := <-s.packets:
+		if p.Kind != handoff.KindStartSandbox {
+			return s.stopOr(p)
+		}
+		var e handoff.Empty
+		return p.Decode(&e)
+	case <-s.slirp.Child.Done():
+		return &stepError{"network", fmt.Errorf("slirp4netns %s", s.slirp.Child.Exit())}
+	case err := <-s.gone:
+		return s.leaseEnd(err)
+	case sig := <-s.signals:
+		return s.signalled(sig)
+	}
+}
+
+// awaitSandbox waits until the sandbox answers, and reports it.
+func (s *server) awaitSandbox() error {
+	ctx, cancel := context.WithCancel(context.Background())
+	running := make(chan error, 1)
+	go func() { running <- s.runsc.Running(ctx) }()
+	err := func() error {
+		select {
+		case err := <-running:
+			running <- nil
+			if err != nil {
+				return &stepError{"sandbox", err}
+			}
+			return nil
+		case p := <-s.packets:
+			return s.stopOr(p)
+		case <-s.slirp.Child.Done():
+			return &stepError{"network", fmt.Errorf("slirp4netns %s", s.slirp.Child.Exit())}
+		case err := <-s.gone:
+			return s.leaseEnd(err)
+		case sig := <-s.signals:
+			return s.signalled(sig)
+		}
+	}()
+	cancel()
+	<-running
+	if err != nil {
+		return err
+	}
+	id, err := proc.Identify(s.runsc.Child.PID)
+	if err != nil {
+		return &stepError{"sandbox", err}
+	}
+	s.rep.send(handoff.KindSandboxReady, handoff.SandboxReady{Runsc: id})
+	return nil
+}
+
+// attend serves until something ends. It returns errStop, or nil after it has
+// reported a lost helper.
+func (s *server) attend() error {
+	select {
+	case p := <-s.packets:
+		return s.stopOr(p)
+	case err := <-s.gone:
+		return s.leaseEnd(err)
+	case sig := <-s.signals:
+		return s.signalled(sig)
+	case <-s.slirp.Child.Done():
+		s.lost(handoff.ComponentNetwork, "slirp4netns", s.slirp.Child)
+	case <-s.runsc.Child.Done():
+		s.lost(handoff.ComponentSandbox, "runsc", s.runsc.Child)
+	}
+	return nil
+}
+
+// lost reports a helper that ended by itself.
+func (s *server) lost(c handoff.Component, name string, child *proc.Child) {
+	reason := name + " " + child.Exit().String()
+	s.rep.log.Error("helper lost", "component", string(c), "reason", reason)
+	s.rep.send(handoff.KindHelperLost, handoff.HelperLost{Component: c, Reason: reason})
+}
+
+// stopOr is errStop for a stop message and an error for any other.
+func (s *server) stopOr(p *wire.Packet) error {
+	defer p.CloseFiles()
+	if p.Kind != handoff.KindStop || len(p.Files) > 0 {
+		return &stepError{"handoff", fmt.Errorf("%w: %s", wire.ErrUnexpected, p.Kind)}
+	}
+	s.rep.log.Info("stop")
+	return errStop
+}
+
+// leaseEnd is errStop, with the log's word on why.
+func (s *server) leaseEnd(err error) error {
+	s.rep.log.Warn("the coordinator is gone", "error", err.Error())
+	return errStop
+}
+
+// signalled is errStop. The signal is the parent's death in most cases.
+func (s *server) signalled(sig os.Signal) error {
+	s.rep.log.Warn("signal", "signal", sig.String())
+	return errStop
+}
+
+// tearDown ends everything in its order, sandbox, network, mounts, and returns
+// the exit status. A failure that caused it is reported first, and then
+// nothing else is, since the report is the conversation's last message.
+func (s *server) tearDown(cause error) int {
+	limit := time.AfterFunc(teardownLimit, func() {
+		s.rep.log.Error("teardown takes too long")
+		_ = unix.Kill(os.Getpid(), unix.SIGKILL)
+	})
+	defer limit.Stop()
+	quiet := cause != nil && !errors.Is(cause, errStop)
+	if quiet {
+		s.rep.failure(cause)
+	}
+	for _, step := range []struct {
+		component handoff.Component
+		run       func() error
+	}{
+		{handoff.ComponentSandbox, s.stopSandbox},
+		{handoff.ComponentNetwork, func() error { return s.slirp.Stop(2 * time.Second) }},
+		{handoff.ComponentMounts, func() error { return mounts.Cleanup(s.plan) }},
+	} {
+		err := step.run()
+		switch {
+		case err != nil && quiet:
+			s.rep.log.Error("teardown", "component", string(step.component), "error", err.Error())
+		case err != nil:
+			s.rep.failed(string(step.component), err)
+			quiet = true
+		case !quiet:
+			s.rep.send(handoff.KindStopped, handoff.Stopped{Component: step.component})
+		}
+	}
+	if quiet {
+		return exitFailed
+	}
+	return 0
+}
+
+// stopSandbox ends the runsc client and whatever it left behind.
+func (s *server) stopSandbox() error {
+	if s.runsc == nil {
+		return nil
+	}
+	if err := s.runsc.Stop(context.Background()); err != nil {
+		return err
+	}
+	return reapOrphans(s.slirp.Child.PID)
+}
