@@ -200,7 +200,12 @@ func wants(t reflect.Type) string {
 			return `a list of strings, ["...", "..."]`
 		}
 		return "a list of tables"
-	case reflect.Struct, reflect.Map:
+	case reflect.Map:
+		if t.Elem().Kind() == reflect.String {
+			return `a table of strings, { NAME = "..." }`
+		}
+		return "a table"
+	case reflect.Struct:
 		return "a table"
 	default:
 		return "a string in quotes"
