@@ -32,12 +32,18 @@ func (r *reporter) send(e Event) {
 	}
 }
 
-// progress reports at most ten times a second, and the end of each layer.
+// progress reports at most ten times a second; a layer's end, which is
+// reported once, it leaves to end.
 func (r *reporter) progress(layer int, done, total int64) {
-	if now := time.Now(); done == total || now.Sub(r.last) >= 100*time.Millisecond {
+	if now := time.Now(); done < total && now.Sub(r.last) >= 100*time.Millisecond {
 		r.last = now
 		r.send(Event{Kind: EventProgress, Layer: layer, Done: done, Total: total})
 	}
+}
+
+// end reports that a layer is applied.
+func (r *reporter) end(layer int, total int64) {
+	r.send(Event{Kind: EventProgress, Layer: layer, Done: total, Total: total})
 }
 
 func (r *reporter) noter(layer int) func(entry, what string) {

@@ -143,7 +143,7 @@ func applyLayer(ctx context.Context, i int, l Layer, f *os.File, ids idSets, r *
 	if got := body.digest(); got != l.DiffID {
 		return &layerError{ErrDiffID, fmt.Errorf("content digest (diffID) is %s, want %s", got, l.DiffID)}
 	}
-	r.progress(i+1, l.Size, l.Size)
+	r.end(i+1, l.Size)
 	return nil
 }
 
