@@ -13,6 +13,9 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"lazaret.dev/lazaret/host/internal/hostfacts/distro"
+	"lazaret.dev/lazaret/host/internal/hostfacts/subid"
 )
 
 // Examine runs every check, all at once, each for at most three seconds. It
@@ -28,7 +31,7 @@ func Examine(ctx context.Context, e Env) Report {
 		{"escalate", "lazaret-escalate", always(h.escalate)},
 		{"runsc", "runsc", h.runsc},
 		{"D1", "namespaces", h.namespaces},
-		{"D2", "newuidmap and newgidmap", always(h.idTools)},
+		{"D2", "newuidmap and newgidmap", h.idTools},
 		{"D3", "subordinate ids", always(h.subordinateIDs)},
 		{"D4", "slirp4netns", h.slirp},
 		{"D4", "fuse-overlayfs", always(h.fuseOverlayFS)},
@@ -93,9 +96,28 @@ func (h host) own(id, name, path string) Check {
 		Fix: "install Lazaret again (in its source tree: make build)"}
 }
 
-// idTools is D2. It blocks where the user has subordinate ids: a start without
+// idTools is D2, with a try of what was found: a mount with nosuid or a wrong
+// owner shows only there.
+func (h host) idTools(ctx context.Context) Check {
+	c := h.idToolsFound()
+	if _, ok := h.ids.Usable(); !ok || c.Status != OK || h.tools.Supervisor == "" {
+		return c
+	}
+	u, g := h.ids.UIDs(), h.ids.GIDs()
+	out, err := h.System.Run(ctx, h.tools.Supervisor, "probe-userns", "--newuidmap", h.tools.NewUIDMap, "--newgidmap", h.tools.NewGIDMap,
+		"--uid-range", fmt.Sprintf("%d:%d", u.Start, u.Count), "--gid-range", fmt.Sprintf("%d:%d", g.Start, g.Count))
+	// Any other step that fails is D1's to report.
+	if err == nil && out.Status != 0 && strings.HasPrefix(out.Stderr, "idmap: ") {
+		c.Status, c.Found, c.Why = Block, "", "The subordinate ids cannot be mapped: "+failure(out, nil)+"."
+		c.Fix = fmt.Sprintf("look whether %s and %s belong to root, are setuid, and lie on a filesystem without nosuid (findmnt -T %[1]s)",
+			h.tools.NewUIDMap, h.tools.NewGIDMap)
+	}
+	return c
+}
+
+// idToolsFound is the part of D2 that looks only. It blocks where the user has subordinate ids: a start without
 // them would make State Anchors that the next start, with them, must refuse.
-func (h host) idTools() Check {
+func (h host) idToolsFound() Check {
 	c := Check{ID: "D2", Status: OK, Found: h.tools.NewUIDMap + ", " + h.tools.NewGIDMap}
 	var missing, plain []string
 	for name, path := range map[string]string{"newuidmap": h.tools.NewUIDMap, "newgidmap": h.tools.NewGIDMap} {
@@ -114,10 +136,11 @@ func (h host) idTools() Check {
 		return c
 	}
 	c.Status = Warn
-	if _, ok := h.ids.usable(h.User); ok {
+	if _, ok := h.ids.Usable(); ok {
 		c.Status = Block
 	}
-	c.Fix = h.install(map[family]string{debian: "uidmap", fedora: "shadow-utils", suse: "shadow", arch: "shadow", alpine: "shadow-uidmap"})
+	c.Fix = h.install(map[distro.Family]string{distro.Debian: "uidmap", distro.Fedora: "shadow-utils",
+		distro.SUSE: "shadow", distro.Arch: "shadow", distro.Alpine: "shadow-uidmap"})
 	if len(missing) == 0 {
 		c.Fix = "sudo chmod u+s " + strings.Join(slices.Sorted(slices.Values(plain)), " ")
 	}
@@ -125,14 +148,14 @@ func (h host) idTools() Check {
 }
 
 func (h host) subordinateIDs() Check {
-	why, ok := h.ids.usable(h.User)
+	why, ok := h.ids.Usable()
 	if ok {
-		u, g := h.ids.uids.mine, h.ids.gids.mine
-		return Check{ID: "D3", Status: OK, Found: fmt.Sprintf("uids %d-%d, gids %d-%d", u.Start, u.end()-1, g.Start, g.end()-1)}
+		u, g := h.ids.UIDs(), h.ids.GIDs()
+		return Check{ID: "D3", Status: OK, Found: fmt.Sprintf("uids %d-%d, gids %d-%d", u.Start, u.End()-1, g.Start, g.End()-1)}
 	}
-	free := h.ids.free()
+	free := h.ids.Free()
 	return Check{ID: "D3", Status: Warn, Why: why,
-		Fix:  fmt.Sprintf("sudo usermod --add-subuids %d-%d --add-subgids %[1]d-%[2]d %s", free, free+needIDs-1, h.User),
+		Fix:  fmt.Sprintf("sudo usermod --add-subuids %d-%d --add-subgids %[1]d-%[2]d %s", free, free+subid.Need-1, h.User),
 		Note: "Then log in again. Until then the sandbox has a single user id, in which some packages cannot be installed."}
 }
 
@@ -140,7 +163,7 @@ func (h host) slirpFound() Check {
 	if h.tools.Slirp4netns != "" {
 		return Check{ID: "D4", Status: OK, Found: h.tools.Slirp4netns}
 	}
-	return Check{ID: "D4", Status: Block, Why: "slirp4netns not found.", Fix: h.install(map[family]string{debian: "slirp4netns"})}
+	return Check{ID: "D4", Status: Block, Why: "slirp4netns not found.", Fix: h.install(map[distro.Family]string{distro.Debian: "slirp4netns"})}
 }
 
 func (h host) slirp(ctx context.Context) Check {
@@ -151,7 +174,7 @@ func (h host) slirp(ctx context.Context) Check {
 	out, err := h.System.Run(ctx, h.tools.Slirp4netns, "--version")
 	if err != nil || out.Status != 0 {
 		c.Status, c.Why = Block, fmt.Sprintf("%s does not run: %s.", h.tools.Slirp4netns, failure(out, err))
-		c.Fix = h.install(map[family]string{debian: "slirp4netns"})
+		c.Fix = h.install(map[distro.Family]string{distro.Debian: "slirp4netns"})
 		return c
 	}
 	line, _, _ := strings.Cut(out.Stdout, "\n")
@@ -164,7 +187,7 @@ func (h host) fuseOverlayFS() Check {
 		return Check{ID: "D4", Status: OK, Found: h.tools.FuseOverlayFS}
 	}
 	return Check{ID: "D4", Status: Info, Why: "fuse-overlayfs not found. It is used only where the kernel's overlayfs refuses.",
-		Fix: h.install(map[family]string{debian: "fuse-overlayfs"})}
+		Fix: h.install(map[distro.Family]string{distro.Debian: "fuse-overlayfs"})}
 }
 
 func (h host) fuse() Check { return h.device("D5", "/dev/fuse", "fuse") }
@@ -280,6 +303,15 @@ func (h host) dataRoot() Check {
 		c.Fix = ""
 	}
 	return c
+}
+
+// install returns this host's command that installs a package.
+func (e Env) install(names map[distro.Family]string) string {
+	text := e.read("/etc/os-release")
+	if text == "" {
+		text = e.read("/usr/lib/os-release")
+	}
+	return distro.Of(text).Install(names)
 }
 
 // listed reads "a is" or "a and b are", in a fixed order.

@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"strconv"
 
+	"lazaret.dev/lazaret/host/internal/hostfacts/subid"
 	"lazaret.dev/lazaret/protocol/handoff"
 )
 
@@ -61,8 +62,8 @@ type Facts struct {
 // Mapping is how the sandbox's ids map to the host's.
 type Mapping struct {
 	Mode handoff.Mapping
-	UIDs Range // the subordinate ids of 1 and up; only with MappingFull
-	GIDs Range
+	UIDs subid.Range // the subordinate ids of 1 and up; only with MappingFull
+	GIDs subid.Range
 }
 
 // Quick gathers the facts with cheap looks only: no process is started in the
@@ -74,18 +75,18 @@ func Quick(ctx context.Context, e Env) (Facts, error) {
 	h := host{Env: e, tools: f.Tools, ids: lookupIDs(ctx, e)}
 	for _, check := range []func() Check{
 		h.uid, h.supervisor, h.escalate, func() Check { return h.runscQuick(ctx) }, h.slirpFound,
-		h.namespaceLimits, h.fuse, h.tun, h.kernel, h.dataRoot, h.idTools,
+		h.namespaceLimits, h.fuse, h.tun, h.kernel, h.dataRoot, h.idToolsFound,
 	} {
 		if c := check(); c.Status == Block {
 			return Facts{}, &BlockedError{Check: c}
 		}
 	}
 	f.Mapping = Mapping{Mode: handoff.MappingSingle}
-	if why, ok := h.ids.usable(e.User); !ok {
+	if why, ok := h.ids.Usable(); !ok {
 		f.Warnings = append(f.Warnings, "the sandbox has a single user id, in which some packages cannot be installed: "+
 			sentence(why)+"; lazaret doctor says how to get more")
 	} else {
-		f.Mapping = Mapping{Mode: handoff.MappingFull, UIDs: h.ids.uids.mine, GIDs: h.ids.gids.mine}
+		f.Mapping = Mapping{Mode: handoff.MappingFull, UIDs: h.ids.UIDs(), GIDs: h.ids.GIDs()}
 	}
 	return f, nil
 }
@@ -105,7 +106,27 @@ func Explain(ctx context.Context, e Env) error {
 type host struct {
 	Env
 	tools Tools
-	ids   ids
+	ids   subid.IDs
+}
+
+// lookupIDs finds the user's subordinate ids.
+func lookupIDs(ctx context.Context, e Env) subid.IDs {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	return subid.Lookup(subid.Source{
+		User: e.User, UID: e.UID, SubUID: e.read("/etc/subuid"), SubGID: e.read("/etc/subgid"),
+		GetSubIDs: func(flags ...string) string {
+			tool := e.lookPath("getsubids")
+			if tool == "" {
+				return ""
+			}
+			out, err := e.System.Run(ctx, tool, append(flags, e.User)...)
+			if err != nil || out.Status != 0 {
+				return ""
+			}
+			return out.Stdout
+		},
+	})
 }
 
 // read returns a file's text below Root, or "" when it cannot be read.

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"io/fs"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -17,8 +16,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"lazaret.dev/lazaret/host/internal/hostfacts"
+	"lazaret.dev/lazaret/host/internal/hostfacts/subid"
 	"lazaret.dev/lazaret/protocol/handoff"
-	"lazaret.dev/lazaret/protocol/testgate"
 )
 
 // system is a scripted host. What is not scripted is as on a good host.
@@ -47,6 +46,9 @@ func (s *system) FileCaps(path string) bool { return s.caps[filepath.Base(path)]
 func (s *system) Release() (string, error) { return s.release, nil }
 
 func (s *system) Run(ctx context.Context, path string, args ...string) (hostfacts.Output, error) {
+	if len(args) > 2 && args[0] == "probe-userns" {
+		args = []string{"probe-userns", "MAP"}
+	}
 	key := strings.Join(append([]string{filepath.Base(path)}, args...), " ")
 	if f, ok := s.run[key]; ok {
 		return f(ctx)
@@ -64,10 +66,11 @@ func good(t testing.TB) (hostfacts.Env, *system) {
 	t.Helper()
 	root := t.TempDir()
 	sys := &system{release: "6.18.44", run: map[string]func(context.Context) (hostfacts.Output, error){
-		"lazaret-supervisor probe-userns": says(hostfacts.Output{}),
-		"runsc --version":                 says(hostfacts.Output{Stdout: "runsc version " + hostfacts.PinnedRunsc + "\nspec: 1.2.1\n"}),
-		"runsc help kill":                 says(hostfacts.Output{Stderr: "  -pgid int\n"}),
-		"slirp4netns --version":           says(hostfacts.Output{Stdout: "slirp4netns version 1.2.0\ncommit: x\n"}),
+		"lazaret-supervisor probe-userns":     says(hostfacts.Output{}),
+		"lazaret-supervisor probe-userns MAP": says(hostfacts.Output{}),
+		"runsc --version":                     says(hostfacts.Output{Stdout: "runsc version " + hostfacts.PinnedRunsc + "\nspec: 1.2.1\n"}),
+		"runsc help kill":                     says(hostfacts.Output{Stderr: "  -pgid int\n"}),
+		"slirp4netns --version":               says(hostfacts.Output{Stdout: "slirp4netns version 1.2.0\ncommit: x\n"}),
 	}}
 	e := hostfacts.Env{Root: root, UID: 1000, User: "ann", Exe: root + "/opt/bin/lazaret", Path: []string{"relative", root + "/usr/bin"},
 		RuntimeDir: root + "/run/user/1000", DataRoot: "/home/ann/.local/share/lazaret", System: sys}
@@ -144,8 +147,8 @@ func TestGoodHost(t *testing.T) {
 			Supervisor: e.Root + "/opt/libexec/lazaret/lazaret-supervisor",
 			Escalate:   e.Root + "/opt/libexec/lazaret/lazaret-escalate",
 		},
-		Mapping: hostfacts.Mapping{Mode: handoff.MappingFull, UIDs: hostfacts.Range{Start: 165536, Count: 65536},
-			GIDs: hostfacts.Range{Start: 165536, Count: 65536}},
+		Mapping: hostfacts.Mapping{Mode: handoff.MappingFull, UIDs: subid.Range{Start: 165536, Count: 65536},
+			GIDs: subid.Range{Start: 165536, Count: 65536}},
 	}
 	if d := cmp.Diff(want, f); d != "" {
 		t.Errorf("-want +got\n%s", d)
@@ -212,6 +215,9 @@ func TestEachFault(t *testing.T) {
 			"D2", hostfacts.Block, "newuidmap is not found.", "sudo apt install uidmap", true},
 		"D2, not setuid": {func(t *testing.T, e *hostfacts.Env, s *system) { put(t, *e, "usr/bin/newgidmap", "", 0o755) },
 			"D2", hostfacts.Block, "newgidmap is neither setuid", "sudo chmod u+s ", true},
+		"D2, refused": {func(t *testing.T, e *hostfacts.Env, s *system) {
+			s.run[probe+" MAP"] = eperm("idmap: newuidmap: exit status 1: Operation not permitted")
+		}, "D2", hostfacts.Block, "cannot be mapped: idmap: newuidmap: exit status 1", "nosuid", false},
 		"D2 without D3": {func(t *testing.T, e *hostfacts.Env, s *system) {
 			remove(t, *e, "usr/bin/newuidmap", "usr/bin/newgidmap", "etc/subuid", "etc/subgid")
 		}, "D2", hostfacts.Warn, "newgidmap and newuidmap are not found.", "uidmap", false},
@@ -309,134 +315,6 @@ func TestEachFault(t *testing.T) {
 	}
 }
 
-// An AppArmor profile that the installation brings is used for the path that it
-// was written for.
-func TestPackagedAppArmorProfile(t *testing.T) {
-	e, s := good(t)
-	put(t, e, "proc/sys/kernel/apparmor_restrict_unprivileged_userns", "1\n", 0o644)
-	put(t, e, "proc/self/attr/apparmor/current", "unconfined\n", 0o644)
-	s.run["lazaret-supervisor probe-userns"] = says(hostfacts.Output{Status: 1, Stderr: "uid_map: EPERM\n"})
-	for _, c := range hostfacts.Examine(context.Background(), e).Checks {
-		if c.ID == "D1" && (!strings.Contains(c.Note, "apparmor_restrict_unprivileged_userns=0") || strings.Contains(c.Fix, "\n")) {
-			t.Errorf("%+v", c)
-		}
-	}
-	got := hostfacts.Profile(`/opt/a b{c}"d`)
-	if !strings.Contains(got, `profile lazaret "/opt/a b\{c\}\"d" flags=(unconfined) {`) {
-		t.Errorf("profile:\n%s", got)
-	}
-}
-
-// The line that doctor prints makes exactly the profile.
-func TestAppArmorFixIsAWorkingLine(t *testing.T) {
-	e, s := good(t)
-	prefix := filepath.Join(e.Root, `it's 100% "odd"\`)
-	for _, name := range []string{"lazaret-supervisor", "lazaret-escalate", "runsc"} {
-		put(t, e, filepath.Join(`it's 100% "odd"\`, "libexec/lazaret", name), "", 0o755)
-	}
-	e.Exe = filepath.Join(prefix, "bin/lazaret")
-	put(t, e, "proc/sys/kernel/apparmor_restrict_unprivileged_userns", "1\n", 0o644)
-	s.run["lazaret-supervisor probe-userns"] = says(hostfacts.Output{Status: 1, Stderr: "uid_map: EPERM\n"})
-	for _, c := range hostfacts.Examine(context.Background(), e).Checks {
-		if c.ID != "D1" {
-			continue
-		}
-		line, _, ok := strings.Cut(c.Fix, " | sudo tee ")
-		if !ok {
-			t.Fatal(c.Fix)
-		}
-		out, err := exec.Command("/bin/sh", "-c", line).Output()
-		if want := hostfacts.Profile(filepath.Join(prefix, "libexec/lazaret/lazaret-supervisor")); err != nil || string(out) != want {
-			t.Errorf("%v: %s\nwant %s", err, out, want)
-		}
-	}
-}
-
-// Each distribution gets its own command.
-func TestInstallLines(t *testing.T) {
-	for release, want := range map[string]string{
-		"ID=debian":                                  "sudo apt install uidmap",
-		"ID=ubuntu\nID_LIKE=debian":                  "sudo apt install uidmap",
-		"ID=linuxmint\nID_LIKE=\"ubuntu debian\"":    "sudo apt install uidmap",
-		"ID=fedora":                                  "sudo dnf install shadow-utils",
-		"ID=\"rocky\"\nID_LIKE=\"rhel centos\"":      "sudo dnf install shadow-utils",
-		"ID=\"opensuse-tumbleweed\"\nID_LIKE='suse'": "sudo zypper install shadow",
-		"ID=arch":   "sudo pacman -S shadow",
-		"ID=alpine": "sudo apk add shadow-uidmap",
-		"ID=void":   "install the package uidmap of your distribution",
-		"":          "install the package uidmap of your distribution",
-	} {
-		e, _ := good(t)
-		put(t, e, "etc/os-release", release, 0o644)
-		remove(t, e, "usr/bin/newuidmap")
-		_, err := hostfacts.Quick(context.Background(), e)
-		var b *hostfacts.BlockedError
-		if !errors.As(err, &b) || b.Hint() != want {
-			t.Errorf("%q: %v", release, err)
-		}
-	}
-}
-
-// Which ranges make a full mapping, and what the single-id fallback says.
-func TestMapping(t *testing.T) {
-	mine := hostfacts.Range{Start: 165536, Count: 65536}
-	for name, c := range map[string]struct {
-		subuid, subgid, getsubids string
-		want                      hostfacts.Range // of the uids; zero: single
-		warning                   string
-	}{
-		"by name":          {"ann:165536:65536", "ann:165536:65536", "", mine, ""},
-		"second is enough": {"ann:90000:10\nann:165536:65536", "ann:165536:65536", "", mine, ""},
-		"too few":          {"ann:165536:65535", "ann:165536:65536", "", hostfacts.Range{}, "fewer than 65536"},
-		"no gids":          {"ann:165536:65536", "", "", hostfacts.Range{}, "no subordinate ids for ann in /etc/subgid"},
-		"none":             {"", "", "", hostfacts.Range{}, "no subordinate ids for ann in /etc/subuid"},
-		"overlap":          {"ann:165536:65536\nbob:200000:65536", "ann:165536:65536", "", hostfacts.Range{}, "overlap those of bob"},
-		"touching is fine": {"ann:165536:65536\nbob:231072:65536", "ann:165536:65536", "", mine, ""},
-		"junk lines":       {"\n#x\nann\nann:x:y\nann:-5:65536\nann:0:65536\nann:4294967000:65536\nann:165536:65536", "ann:165536:65536", "", mine, ""},
-		"from SSSD":        {"", "", "0: ann 165536 65536\n", mine, ""},
-		"SSSD has nothing": {"", "", "Error fetching ranges\n", hostfacts.Range{}, "no subordinate ids"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			e, s := good(t)
-			put(t, e, "etc/subuid", c.subuid, 0o644)
-			put(t, e, "etc/subgid", c.subgid, 0o644)
-			if c.getsubids != "" {
-				put(t, e, "usr/bin/getsubids", "", 0o755)
-				s.run["getsubids ann"] = says(hostfacts.Output{Stdout: c.getsubids})
-				s.run["getsubids -g ann"] = says(hostfacts.Output{Stdout: c.getsubids})
-			}
-			f, err := hostfacts.Quick(context.Background(), e)
-			if err != nil {
-				t.Fatal(err)
-			}
-			mode, warnings := handoff.MappingFull, 0
-			if c.want == (hostfacts.Range{}) {
-				mode, warnings = handoff.MappingSingle, 1
-			}
-			if f.Mapping.Mode != mode || f.Mapping.UIDs != c.want || len(f.Warnings) != warnings {
-				t.Fatalf("%+v", f)
-			}
-			if warnings == 1 && (!strings.Contains(f.Warnings[0], c.warning) || strings.Contains(f.Warnings[0], "\n")) {
-				t.Errorf("warning %q", f.Warnings[0])
-			}
-		})
-	}
-}
-
-// A newuidmap that NixOS wraps, and one with file capabilities instead of the
-// setuid bit, are found and good.
-func TestOtherPlacesOfIDTools(t *testing.T) {
-	e, s := good(t)
-	remove(t, e, "usr/bin/newuidmap", "usr/bin/newgidmap")
-	put(t, e, "run/wrappers/bin/newuidmap", "", 0o755|fs.ModeSetuid)
-	put(t, e, "run/wrappers/bin/newgidmap", "", 0o755)
-	s.caps = map[string]bool{"newgidmap": true}
-	f, err := hostfacts.Quick(context.Background(), e)
-	if err != nil || f.Tools.NewUIDMap != e.Root+"/run/wrappers/bin/newuidmap" || f.Mapping.Mode != handoff.MappingFull {
-		t.Fatalf("%+v, %v", f, err)
-	}
-}
-
 // A program that hangs costs its limit, once, and blocks no other check.
 func TestHangingProbes(t *testing.T) {
 	t.Parallel()
@@ -507,81 +385,5 @@ No sandbox can start: 1 blocking, 1 warnings.
 	}
 	if d := cmp.Diff(r.Checks, back.Checks); d != "" {
 		t.Errorf("-want +got\n%s", d)
-	}
-}
-
-// The version that is demanded is the one that is built.
-func TestPinMatchesPackaging(t *testing.T) {
-	b, err := os.ReadFile("../../../packaging/runsc/go.mod")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !strings.Contains(string(b), "gvisor.dev/gvisor "+hostfacts.PinnedRunsc) {
-		t.Errorf("packaging/runsc/go.mod does not pin %s", hostfacts.PinnedRunsc)
-	}
-}
-
-// The real runsc of the built tree passes the check, on the real system.
-func TestBuiltRunscIsAccepted(t *testing.T) {
-	testgate.Need(t, testgate.Runsc)
-	e, err := hostfacts.Current(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
-	e.Exe = filepath.Join(testgate.Tree(), "bin/lazaret")
-	for _, c := range hostfacts.Examine(context.Background(), e).Checks {
-		if c.ID == "runsc" && (c.Status != hostfacts.OK || !strings.HasSuffix(c.Found, hostfacts.PinnedRunsc)) {
-			t.Errorf("%+v", c)
-		}
-	}
-}
-
-// The real system's answers: this test's own programs, devices and limits.
-func TestRealSystem(t *testing.T) {
-	e, err := hostfacts.Current(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), 300*time.Millisecond)
-	defer cancel()
-	out, err := e.System.Run(ctx, "/bin/sh", "-c", "echo out; echo err >&2; exit 3")
-	if want := (hostfacts.Output{Stdout: "out\n", Stderr: "err\n", Status: 3}); err != nil || out != want {
-		t.Errorf("Run = %+v, %v", out, err)
-	}
-	if _, err := e.System.Run(ctx, "/nonexistent"); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("Run of nothing: %v", err)
-	}
-	start := time.Now()
-	if _, err := e.System.Run(ctx, "/bin/sh", "-c", "sleep 20 & wait"); !errors.Is(err, context.DeadlineExceeded) || time.Since(start) > 3*time.Second {
-		t.Errorf("Run of a hanging program: %v after %v", err, time.Since(start))
-	}
-	if err := e.System.Open("/dev/null"); err != nil {
-		t.Errorf("Open(/dev/null) = %v", err)
-	}
-	if err := e.System.Open("/dev/nonexistent"); !errors.Is(err, unix.ENOENT) {
-		t.Errorf("Open of nothing = %v", err)
-	}
-	if m, err := e.System.FSType("/proc"); err != nil || m != unix.PROC_SUPER_MAGIC {
-		t.Errorf("FSType(/proc) = %#x, %v", m, err)
-	}
-	if r, err := e.System.Release(); err != nil || !strings.Contains(r, ".") {
-		t.Errorf("Release = %q, %v", r, err)
-	}
-}
-
-// A start spends no more than this on looking at the host.
-func BenchmarkQuick(b *testing.B) {
-	e, _ := good(b)
-	put(b, e, "dev/fuse", "", 0o666)
-	put(b, e, "dev/net/tun", "", 0o666)
-	this, err := hostfacts.Current("")
-	if err != nil {
-		b.Fatal(err)
-	}
-	e.System, e.DataRoot = this.System, e.Root+"/home/none"
-	for b.Loop() {
-		if _, err := hostfacts.Quick(context.Background(), e); err != nil {
-			b.Fatal(err)
-		}
 	}
 }

@@ -3,7 +3,6 @@ package hostfacts
 import (
 	"os"
 	"path/filepath"
-	"strings"
 )
 
 // Tools holds the absolute paths of the programs that a start uses; "" where
@@ -67,64 +66,4 @@ func (e Env) lookPath(name string) string {
 func executable(path string) bool {
 	fi, err := os.Stat(path)
 	return err == nil && fi.Mode().IsRegular() && fi.Mode().Perm()&0o111 != 0
-}
-
-// family is a group of distributions that share a package manager.
-type family string
-
-const (
-	debian family = "debian"
-	fedora family = "fedora"
-	suse   family = "suse"
-	arch   family = "arch"
-	alpine family = "alpine"
-)
-
-// install returns the command that installs a package, or words where the
-// distribution is not known. names are the package's names; the one of debian
-// is the default.
-func (e Env) install(names map[family]string) string {
-	command := map[family]string{
-		debian: "sudo apt install ", fedora: "sudo dnf install ", suse: "sudo zypper install ",
-		arch: "sudo pacman -S ", alpine: "sudo apk add ",
-	}
-	f := e.family()
-	name, ok := names[f]
-	if !ok {
-		name = names[debian]
-	}
-	if f == "" {
-		return "install the package " + name + " of your distribution"
-	}
-	return command[f] + name
-}
-
-// family reads os-release; "" is a distribution that we do not know.
-func (e Env) family() family {
-	text := e.read("/etc/os-release")
-	if text == "" {
-		text = e.read("/usr/lib/os-release")
-	}
-	fields := map[string]string{}
-	for line := range strings.Lines(text) {
-		if k, v, ok := strings.Cut(strings.TrimSpace(line), "="); ok {
-			fields[k] = strings.Trim(v, `"'`)
-		}
-	}
-	// ID_LIKE is ordered from the closest relative on.
-	for _, id := range append([]string{fields["ID"]}, strings.Fields(fields["ID_LIKE"])...) {
-		switch {
-		case id == "debian" || id == "ubuntu":
-			return debian
-		case id == "fedora" || id == "rhel" || id == "centos":
-			return fedora
-		case id == "suse" || id == "sles" || strings.HasPrefix(id, "opensuse"):
-			return suse
-		case id == "arch":
-			return arch
-		case id == "alpine":
-			return alpine
-		}
-	}
-	return ""
 }
