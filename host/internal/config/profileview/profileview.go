@@ -42,11 +42,13 @@ type Shown struct {
 	Value any    `json:"value"`
 }
 
-// Show returns a profile's settings and the general ones, with defaults filled
+// Show returns the settings of a profile (empty: the one that `lazaret run`
+// would start) and the general ones, with defaults filled
 // in and placeholders as they are written. Of env only the names are shown, and
 // where a value comes from: values may be secret.
 func Show(c *config.Config, profile string) ([]Shown, error) {
-	if _, err := c.Select(profile); err != nil {
+	profile, err := c.Select(profile)
+	if err != nil {
 		return nil, err
 	}
 	f := c.File()
