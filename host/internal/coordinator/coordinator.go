@@ -24,15 +24,6 @@ import (
 	"lazaret.dev/lazaret/protocol/launch"
 )
 
-const (
-	// idleGrace is how long a published Domain waits for its first session.
-	idleGrace = 5 * time.Second
-
-	// teardownGrace is how long the supervisor may take to tear down before it
-	// is killed, which takes its namespaces and their mounts with it.
-	teardownGrace = 15 * time.Second
-)
-
 // generation is a running coordinator.
 type generation struct {
 	req      Request
@@ -171,6 +162,7 @@ func (g *generation) perform(ctx context.Context, eff protocol.Effect) bool {
 	case protocol.Publish:
 		g.publish(ctx)
 	case protocol.Admit:
+		g.journal.admitted(ctx, eff.Session, g.interactive[eff.Session])
 		g.answer(eff.Session, answer{admitted: true})
 	case protocol.Refuse:
 		delete(g.sessions, eff.Session)

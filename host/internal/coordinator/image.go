@@ -9,6 +9,7 @@ import (
 	"lazaret.dev/lazaret/host/internal/image"
 	"lazaret.dev/lazaret/host/internal/paths"
 	"lazaret.dev/lazaret/host/internal/spawn"
+	"lazaret.dev/lazaret/host/internal/unpack"
 	"lazaret.dev/lazaret/protocol/control"
 )
 
@@ -21,7 +22,7 @@ type preparedImage struct {
 // far it is.
 func prepareImage(ctx context.Context, req *Request, r *reporter) (*preparedImage, error) {
 	p, err := image.Prepare(ctx, image.Options{
-		Ref: req.Domain.Image, DataRoot: req.Domain.DataRoot, Mapping: req.ImageMapping(),
+		Ref: req.Domain.Image, DataRoot: req.Domain.DataRoot, Mapping: unpack.Mapping(req.Mapping.Mode),
 		Runner:   spawn.Enter{Supervisor: req.Tools.Supervisor, Executable: req.Executable, Mapping: req.Mapping},
 		Progress: func(p image.Progress) { r.progress(progressOf(p)) },
 		Warn:     r.warn,
@@ -46,9 +47,9 @@ func progressOf(p image.Progress) control.Progress {
 	return out
 }
 
-// lease binds the generation to the prepared lower, durably. Its Close gives
+// acquire binds the generation to the prepared lower, durably. Its Close gives
 // the lease back.
-func (p *preparedImage) lease(ctx context.Context, req *Request) (*lease, error) {
+func (p *preparedImage) acquire(ctx context.Context, req *Request) (*lease, error) {
 	if err := image.AcquireLease(ctx, req.Domain.DataRoot, p.ID, req.Domain.ID, req.Generation); err != nil {
 		return nil, err
 	}
@@ -56,7 +57,11 @@ func (p *preparedImage) lease(ctx context.Context, req *Request) (*lease, error)
 }
 
 // leasePath is where the lease's file will be.
-func (p *preparedImage) leasePath(req *Request, root paths.DataRoot) (string, error) {
+func (p *preparedImage) leasePath(req *Request) (string, error) {
+	root, err := paths.Current().OpenDataRoot(req.Domain.DataRoot)
+	if err != nil {
+		return "", err
+	}
 	prepared, err := root.Prepared(p.ID)
 	if err != nil {
 		return "", err

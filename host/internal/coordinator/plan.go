@@ -10,9 +10,9 @@ import (
 	"golang.org/x/sys/unix"
 
 	"lazaret.dev/lazaret/host/internal/config"
+	"lazaret.dev/lazaret/host/internal/netpolicy"
 	"lazaret.dev/lazaret/host/internal/paths"
 	"lazaret.dev/lazaret/protocol/launch"
-	"lazaret.dev/lazaret/protocol/netpolicy"
 )
 
 // Places inside the sandbox.
@@ -44,7 +44,7 @@ const (
 )
 
 // buildPlan makes the generation's directories and describes the sandbox.
-func buildPlan(req *Request, ids componentIDs, img *preparedImage, policy netpolicy.Policy, net hostNetwork) (*launch.Plan, error) {
+func buildPlan(req *Request, ids componentIDs, img *preparedImage, net *netpolicy.Derived) (*launch.Plan, error) {
 	root, err := paths.Current().OpenDataRoot(req.Domain.DataRoot)
 	if err != nil {
 		return nil, err
@@ -56,11 +56,11 @@ func buildPlan(req *Request, ids componentIDs, img *preparedImage, policy netpol
 	p := &launch.Plan{
 		Version: launch.Version, DomainID: req.Domain.ID, Profile: req.Domain.Profile,
 		Generation: req.Generation, SandboxID: ids.sandbox, NetworkID: ids.network,
-		ConfigFingerprint: req.Fingerprint(), Network: policy,
+		ConfigFingerprint: req.Fingerprint(), Network: net.Policy,
 		Files: launch.Files{
 			Hostname:   guestHostname,
 			Hosts:      "127.0.0.1 localhost\n::1 localhost ip6-localhost ip6-loopback\n127.0.1.1 " + guestHostname + "\n",
-			ResolvConf: net.guestResolvConf(policy.DNS),
+			ResolvConf: net.ResolvConf,
 		},
 	}
 	if p.Scratch, err = runtimeSubdir(req.RuntimeDir, scratchDir); err != nil {
@@ -90,7 +90,7 @@ func buildPlan(req *Request, ids componentIDs, img *preparedImage, policy netpol
 		NoFile: guestNoFile, Dcache: dcache,
 	}
 	p.Slirp = launch.Slirp{
-		Path: req.Tools.Slirp, LogPath: filepath.Join(req.LogDir, "slirp.log"), PrivateResolver: net.privateResolver,
+		Path: req.Tools.Slirp4netns, LogPath: filepath.Join(req.LogDir, "slirp.log"), PrivateResolver: net.PrivateResolver,
 	}
 	return p, nil
 }

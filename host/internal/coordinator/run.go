@@ -3,7 +3,6 @@ package coordinator
 import (
 	"context"
 	"fmt"
-	"io"
 	"log/slog"
 	"os"
 	"os/signal"
@@ -13,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"lazaret.dev/lazaret/host/internal/config"
 	"lazaret.dev/lazaret/host/internal/control"
 	"lazaret.dev/lazaret/host/internal/netpolicy"
 	"lazaret.dev/lazaret/host/internal/spawn"
@@ -20,7 +20,6 @@ import (
 	"lazaret.dev/lazaret/host/internal/trust"
 	"lazaret.dev/lazaret/protocol"
 	pc "lazaret.dev/lazaret/protocol/control"
-	"lazaret.dev/lazaret/protocol/handoff"
 	"lazaret.dev/lazaret/protocol/identity"
 	"lazaret.dev/lazaret/protocol/wire"
 )
@@ -186,18 +185,18 @@ func prepare(ctx context.Context, req *Request, st *store.Store, log *slog.Logge
 	if g.anchor, err = trust.NewAnchor(g.self, time.Now); err != nil {
 		return nil, err
 	}
-	policy, slirp, warnings, err := derivePolicy(&req.Domain)
+	net, err := derivePolicy(&req.Domain)
 	if err != nil {
 		return nil, err
 	}
-	for _, w := range warnings {
+	for _, w := range net.Warnings {
 		r.warn(w)
 	}
 	img, err := prepareImage(ctx, req, r)
 	if err != nil {
 		return nil, err
 	}
-	g.imgEnv = img.Env()
+	g.imgEnv = img.Config.Env
 	boot, err := bootID()
 	if err != nil {
 		return nil, err
@@ -216,7 +215,7 @@ func prepare(ctx context.Context, req *Request, st *store.Store, log *slog.Logge
 		g.abandon(ctx, err)
 		return nil, err
 	}
-	if g.plan, err = buildPlan(req, ids, img, policy, slirp); err != nil {
+	if g.plan, err = buildPlan(req, ids, img, net); err != nil {
 		g.abandon(ctx, err)
 		return nil, err
 	}
@@ -237,10 +236,14 @@ func (g *generation) own(ctx context.Context, img *preparedImage) error {
 	}
 	g.journal.intent(ctx, store.RoleCoordinator)
 	g.journal.owned(ctx, store.RoleCoordinator, store.Ownership{Proc: &self})
-	if err := g.journal.store.AddLease(ctx, g.req.Generation, img.ID, img.leasePath(&g.req)); err != nil {
+	path, err := img.leasePath(&g.req)
+	if err != nil {
 		return err
 	}
-	g.lease, err = img.lease(&g.req)
+	if err := g.journal.store.AddLease(ctx, g.req.Generation, img.ID, path); err != nil {
+		return err
+	}
+	g.lease, err = img.acquire(ctx, &g.req)
 	return err
 }
 
@@ -297,8 +300,20 @@ func nsInode(path string) (nsIdentity, error) {
 	return nsIdentity{Dev: st.Dev, Ino: st.Ino}, nil
 }
 
-var (
-	_ io.Closer
-	_ handoff.Proc
-	_ = netpolicy.Targets
-)
+// derivePolicy derives the generation's network policy from the configuration
+// and what is found on this host now (FR-19).
+func derivePolicy(d *config.Domain) (*netpolicy.Derived, error) {
+	facts, err := netpolicy.Gather(netpolicy.Machine{})
+	if err != nil {
+		return nil, err
+	}
+	return netpolicy.Derive(NetworkRules(d.Profile, d.Network), facts)
+}
+
+// NetworkRules are a profile's configured prefixes as rules.
+func NetworkRules(profile string, n config.Network) netpolicy.Rules {
+	return netpolicy.Rules{
+		Profile: profile, DefaultAllow: n.DefaultAllow, DefaultDeny: n.DefaultDeny,
+		AllowEgress: n.AllowEgress, DenyEgress: n.DenyEgress,
+	}
+}

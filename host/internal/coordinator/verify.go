@@ -11,6 +11,7 @@ import (
 
 	"lazaret.dev/lazaret/host/internal/netpolicy"
 	"lazaret.dev/lazaret/protocol"
+	pnet "lazaret.dev/lazaret/protocol/netpolicy"
 	"lazaret.dev/lazaret/protocol/probe"
 )
 
@@ -27,31 +28,40 @@ func (g *generation) verify(ctx context.Context) {
 	g.post(protocol.PolicyVerified{})
 }
 
-func (g *generation) prove(ctx context.Context) error {
-	policy := &g.plan.Network
+// ProbeRequest asks for the proof of a policy: one address of every denied
+// prefix, and the resolver unless the host is offline.
+func ProbeRequest(policy *pnet.Policy) probe.Request {
 	req := probe.Request{Denied: netpolicy.Targets(*policy), TimeoutMS: probeTimeoutMS}
 	if !policy.Offline {
 		req.DNS = netip.AddrPortFrom(policy.DNS, 53)
 	}
+	return req
+}
+
+// ProbeCommand is the prober's command line inside.
+func ProbeCommand() []string { return []string{guestTool, "_probe"} }
+
+func (g *generation) prove(ctx context.Context) error {
+	req := ProbeRequest(&g.plan.Network)
 	in, err := json.Marshal(req)
 	if err != nil {
 		return fmt.Errorf("encode probe request: %w", err)
 	}
 	var out cappedBuffer
-	if err := g.sandbox.Exec(ctx, bytes.NewReader(in), &out, guestTool, "_probe"); err != nil {
+	if err := g.sandbox.Exec(ctx, bytes.NewReader(in), &out, ProbeCommand()...); err != nil {
 		return fmt.Errorf("the prober failed in the sandbox: %w", err)
 	}
 	res, err := probe.DecodeResult(&out.Buffer)
 	if err != nil {
 		return fmt.Errorf("the prober failed in the sandbox: %w", err)
 	}
-	return judge(req, res)
+	return Judge(req, res)
 }
 
-// judge compares a result with its request. The prober is Lazaret's, but its
+// Judge compares a result with its request. The prober is Lazaret's, but its
 // bytes come out of the sandbox: an answer that is not exactly about what was
 // asked proves nothing.
-func judge(req probe.Request, res *probe.Result) error {
+func Judge(req probe.Request, res *probe.Result) error {
 	if len(res.Denied) != len(req.Denied) {
 		return errors.New("the prober answered another question")
 	}

@@ -21,6 +21,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"lazaret.dev/lazaret/host/internal/hostfacts"
+	"lazaret.dev/lazaret/host/internal/hostfacts/subid"
 	"lazaret.dev/lazaret/protocol/handoff"
 	"lazaret.dev/lazaret/protocol/launch"
 	"lazaret.dev/lazaret/protocol/wire"
@@ -43,7 +44,7 @@ func (m Mapping) flags() []string {
 	if m.Mode != handoff.MappingFull {
 		return nil
 	}
-	render := func(r hostfacts.Range) string { return fmt.Sprintf("%d:%d", r.Start, r.Count) }
+	render := func(r subid.Range) string { return fmt.Sprintf("%d:%d", r.Start, r.Count) }
 	return []string{
 		"--newuidmap", m.NewUIDMap, "--newgidmap", m.NewGIDMap,
 		"--uid-range", render(m.UIDs), "--gid-range", render(m.GIDs),
