@@ -36,6 +36,7 @@ import (
 
 	"modernc.org/sqlite"
 
+	"lazaret.dev/lazaret/host/internal/store/dbfile"
 	"lazaret.dev/lazaret/schema"
 )
 
@@ -60,11 +61,11 @@ type Store struct {
 // foreign file, and with *schema.NewerError for one that a newer Lazaret wrote;
 // the file is then as it was.
 func Open(ctx context.Context, dir string, lock *os.File) (*Store, error) {
-	if err := checkHeld(dir, lock); err != nil {
+	if err := dbfile.CheckHeld(dir, LockName, lock); err != nil {
 		return nil, err
 	}
 	path := filepath.Join(dir, FileName)
-	if err := inspect(path); err != nil {
+	if err := dbfile.Inspect(path); err != nil {
 		return nil, err
 	}
 	// Like every distribution's SQLite; modernc.org keeps fsync unless asked.

@@ -1,4 +1,10 @@
-package store
+// Package dbfile looks at a Domain's store as a file, before SQLite does: who
+// holds the lock, whether it is a store at all, and what to tell the user when
+// it is not.
+//
+// It reads and writes no content beyond making a missing file. It runs where
+// package store does.
+package dbfile
 
 import (
 	"bytes"
@@ -19,15 +25,15 @@ import (
 // ErrNotLocked reports that the file given as proof holds no exclusive flock.
 var ErrNotLocked = errors.New("the store may be opened only under the Domain lock")
 
-// checkHeld proves that lock is the lock file of the Domain Root dir, and that
+// CheckHeld proves that lock is the file lockName in the Domain Root dir, and that
 // its open file description holds an exclusive flock. The kernel lists in
 // fdinfo exactly the locks of that description, so another holder's lock on the
 // same file is no proof, and asking changes nothing.
-func checkHeld(dir string, lock *os.File) error {
+func CheckHeld(dir, lockName string, lock *os.File) error {
 	if lock == nil {
 		return fmt.Errorf("%w: no lock was given", ErrNotLocked)
 	}
-	want, err := os.Lstat(filepath.Join(dir, LockName))
+	want, err := os.Lstat(filepath.Join(dir, lockName))
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrNotLocked, err)
 	}
@@ -69,10 +75,11 @@ const (
 
 var magic = []byte("SQLite format 3\x00")
 
-// inspect makes the file if it is missing, and looks at its header without
+// Inspect makes the file if it is missing, and looks at its header without
 // SQLite, which on opening a file may already write to it. It refuses what is
-// no store, or a newer one, while nothing is touched.
-func inspect(path string) error {
+// no store with *Error, or a newer one with *schema.NewerError, while nothing is
+// touched.
+func Inspect(path string) error {
 	fd, err := unix.Open(path, unix.O_RDWR|unix.O_CREAT|unix.O_CLOEXEC|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0o600)
 	if err != nil {
 		return &Error{Kind: kindOfErrno(err), Op: "open", Path: path, Err: err}
