@@ -101,6 +101,10 @@ lint: go-check $(GOLANGCI) ## vet, lint rules, and the project's tests of itself
 		case "$$(head -n 1 "$$f")" in '#!/bin/sh') sh -n "$$f" || exit 1 ;; esac; done
 	@echo 'govulncheck: not part of this; make vuln asks the public database'
 
+.PHONY: fmt
+fmt: go-check $(GOLANGCI) ## format the Go files as lint wants them
+	@PATH="$$(dirname '$(GO)'):$$PATH" $(GOLANGCI) fmt ./...
+
 .PHONY: vuln
 vuln: go-check ## look the dependencies up in the Go vulnerability database (network)
 	$(GO) run golang.org/x/vuln/cmd/govulncheck@latest ./...
