@@ -80,9 +80,13 @@ func Derive(r Rules, f Facts) (*Derived, error) {
 	}
 
 	always := slices.Clone(fixed)
-	always = append(always, netpolicy.Rule{
-		Prefix: netip.PrefixFrom(d.Policy.Gateway, 32), Action: netpolicy.Deny, Origin: "always: slirp4netns's gateway",
-	})
+	// The usual gateway too, when it is another: a setting that allows it means
+	// the host, and must not become harmless by chance.
+	for _, gateway := range []netip.Addr{d.Policy.Gateway, nth(subnets[0], 2)} {
+		always = append(always, netpolicy.Rule{
+			Prefix: netip.PrefixFrom(gateway, 32), Action: netpolicy.Deny, Origin: "always: slirp4netns's gateway",
+		})
+	}
 	for _, a := range f.Addresses {
 		if ip := a.Prefix.Addr().Unmap(); ip.Is4() && !ip.IsLoopback() {
 			always = append(always, netpolicy.Rule{

@@ -2,6 +2,7 @@ package netpolicy
 
 import (
 	"net/netip"
+	"slices"
 
 	"lazaret.dev/lazaret/protocol/netpolicy"
 )
@@ -25,8 +26,18 @@ func Targets(p netpolicy.Policy) []netip.AddrPort {
 		if r.Action != netpolicy.Deny {
 			continue
 		}
-		if a, ok := uncovered(r.Prefix, covers); ok {
-			out = append(out, netip.AddrPortFrom(a, probePort))
+		// A denied 0.0.0.0/0 is two routes (Policy.Routes).
+		parts := []netip.Prefix{r.Prefix}
+		if r.Prefix.Bits() == 0 {
+			parts = []netip.Prefix{netip.MustParsePrefix("0.0.0.0/1"), netip.MustParsePrefix("128.0.0.0/1")}
+		}
+		for _, part := range parts {
+			if r.Prefix != part && slices.Contains(covers, part) {
+				continue // a rule of its own
+			}
+			if a, ok := uncovered(part, covers); ok {
+				out = append(out, netip.AddrPortFrom(a, probePort))
+			}
 		}
 	}
 	return out
