@@ -22,27 +22,24 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"regexp"
 	"strconv"
 	"time"
 
+	"lazaret.dev/lazaret/host/internal/image/blobs"
+	"lazaret.dev/lazaret/host/internal/image/durable"
+	"lazaret.dev/lazaret/host/internal/image/fault"
+	"lazaret.dev/lazaret/host/internal/image/platform"
+	"lazaret.dev/lazaret/host/internal/image/program"
 	"lazaret.dev/lazaret/host/internal/image/source"
 	"lazaret.dev/lazaret/host/internal/unpack"
 )
 
 // Runner runs a program of package unpack as root of a user namespace with the
 // id mapping that Options.Mapping names.
-type Runner interface {
-	// Run executes `lazaret <program>` with request on descriptor 0, stdout on
-	// descriptor 1 and files from descriptor 3 on, and waits for it. When ctx
-	// ends, or the caller's process does, the program is ended. Run does not
-	// close files. An error means that the program could not be run or did not
-	// exit with status 0; what the program itself reports comes by stdout.
-	Run(ctx context.Context, program string, request []byte, files []*os.File, stdout io.Writer) error
-}
+type Runner = program.Runner
 
 // Phase is a step of a preparation.
 type Phase string
@@ -113,7 +110,7 @@ type Prepared struct {
 
 // Error is a failure that its reader can act on; it has a Hint. See package
 // source for the codes.
-type Error = source.Error
+type Error = fault.Error
 
 // ErrNotPrepared reports an artifact ID without a published tree.
 var ErrNotPrepared = errors.New("image is not prepared")
@@ -147,22 +144,22 @@ func prepare(ctx context.Context, o Options, refresh bool) (*Prepared, error) {
 	if err != nil {
 		return nil, err
 	}
-	platform := source.HostPlatform()
+	want := platform.Host()
 	if o.Platform != "" {
-		if platform, err = source.ParsePlatform(o.Platform); err != nil {
+		if want, err = platform.Parse(o.Platform); err != nil {
 			return nil, err
 		}
 	}
 	if ref.Kind == source.KindRegistry && !refresh {
-		if p := recorded(o.DataRoot, ref.Text, platform.String(), o.Mapping); p != nil {
+		if p := recorded(o.DataRoot, ref.Text, want.String(), o.Mapping); p != nil {
 			return p, nil
 		}
 	}
-	store, err := source.NewStore(o.DataRoot, o.Stall)
+	store, err := blobs.Open(o.DataRoot, o.Stall)
 	if err != nil {
 		return nil, err
 	}
-	im, err := source.Resolve(ctx, ref, source.Options{Platform: platform, Store: store, Warn: o.Warn})
+	im, err := source.Resolve(ctx, ref, source.Options{Platform: want, Store: store, Warn: o.Warn})
 	if err != nil {
 		return nil, err
 	}
@@ -175,13 +172,13 @@ func prepare(ctx context.Context, o Options, refresh bool) (*Prepared, error) {
 		p, err = w.run(ctx)
 	}
 	if err != nil {
-		return nil, source.DiskFull(err, o.DataRoot)
+		return nil, fault.DiskFull(err, o.DataRoot)
 	}
 	if ref.Kind == source.KindRegistry {
-		err = writeRecord(o.DataRoot, record{Ref: ref.Text, Platform: platform.String(),
+		err = writeRecord(o.DataRoot, record{Ref: ref.Text, Platform: want.String(),
 			ManifestDigest: im.ManifestDigest, ConfigDigest: im.ConfigDigest, Updated: time.Now().UTC()})
 	}
-	return p, source.DiskFull(err, o.DataRoot)
+	return p, fault.DiskFull(err, o.DataRoot)
 }
 
 // artifactID names the tree that this version of the unpacker makes of an
@@ -208,7 +205,7 @@ func load(dataRoot, id string) (*Prepared, error) {
 		return nil, fmt.Errorf("prepared artifact %s: %w", id, errors.Join(ErrNotPrepared, err))
 	}
 	var p Prepared
-	if err := readJSON(filepath.Join(dir, "meta.json"), &p); err != nil {
+	if err := durable.ReadJSON(filepath.Join(dir, "meta.json"), &p); err != nil {
 		return nil, fmt.Errorf("prepared artifact %s: %w", id, err)
 	}
 	if p.ID != id {

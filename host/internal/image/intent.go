@@ -15,6 +15,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"lazaret.dev/lazaret/host/internal/image/durable"
+	"lazaret.dev/lazaret/host/internal/image/program"
 	"lazaret.dev/lazaret/host/internal/unpack"
 )
 
@@ -58,7 +60,7 @@ func newIntent(dataRoot, id, from string) (*intent, error) {
 	if in.BootID, err = bootID(); err != nil {
 		return nil, err
 	}
-	return in, writeJSON(in.path, in)
+	return in, durable.WriteJSON(in.path, in)
 }
 
 // begin writes the intent to make a tree, and makes its empty directory.
@@ -89,7 +91,7 @@ func (in *intent) mkdir() (*os.File, error) {
 		err = in.identify(in.tree())
 	}
 	if err == nil {
-		err = writeJSON(in.path, in)
+		err = durable.WriteJSON(in.path, in)
 	}
 	if err != nil {
 		_ = f.Close()
@@ -115,7 +117,7 @@ func (in *intent) end() error {
 	if err := os.Remove(in.path); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return fmt.Errorf("end intent: %w", err)
 	}
-	return syncDir(filepath.Dir(in.path))
+	return durable.SyncDir(filepath.Dir(in.path))
 }
 
 // abandon removes the tree and then the intent.
@@ -149,7 +151,7 @@ func removeTree(ctx context.Context, r Runner, dir, name string) error {
 	}
 	defer parent.Close() //nolint:errcheck // a directory
 	req := unpack.RemoveRequest{Version: unpack.Version, Parent: 3, Name: name}
-	return runProgram(ctx, r, unpack.RemoveProgram, req, []*os.File{parent}, &events{})
+	return program.Run(ctx, r, unpack.RemoveProgram, req, []*os.File{parent}, &program.Events{})
 }
 
 // recoverIntent finishes what a dead process left of artifact id. The caller
@@ -158,7 +160,7 @@ func removeTree(ctx context.Context, r Runner, dir, name string) error {
 func recoverIntent(ctx context.Context, dataRoot, id string, r Runner) error {
 	path := intentPath(dataRoot, id)
 	var in intent
-	switch err := readJSON(path, &in); {
+	switch err := durable.ReadJSON(path, &in); {
 	case errors.Is(err, os.ErrNotExist):
 		return nil
 	case err != nil:

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"lazaret.dev/lazaret/host/internal/image/flock"
+	"lazaret.dev/lazaret/host/internal/image/durable"
 )
 
 // Lease says that a Domain generation uses a prepared lower.
@@ -39,7 +39,7 @@ func lockArtifact(ctx context.Context, dataRoot, id string, waiting func()) (*os
 		if err := os.MkdirAll(filepath.Join(dir, "leases"), 0o700); err != nil {
 			return nil, fmt.Errorf("create directory of prepared image: %w", err)
 		}
-		f, err := flock.Lock(ctx, filepath.Join(dir, "lock"), waiting)
+		f, err := durable.Lock(ctx, filepath.Join(dir, "lock"), waiting)
 		if errors.Is(err, os.ErrNotExist) {
 			continue
 		}
@@ -70,7 +70,7 @@ func AcquireLease(ctx context.Context, dataRoot, id, domain, generation string) 
 	if _, err := load(dataRoot, id); err != nil {
 		return err
 	}
-	return writeJSON(file, struct {
+	return durable.WriteJSON(file, struct {
 		PID      int       `json:"pid"`
 		Acquired time.Time `json:"acquired"`
 	}{os.Getpid(), time.Now().UTC()})
@@ -94,7 +94,7 @@ func ReleaseLease(ctx context.Context, dataRoot, id, domain, generation string) 
 	if err := os.Remove(file); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return fmt.Errorf("release lease: %w", err)
 	}
-	return syncDir(filepath.Dir(file))
+	return durable.SyncDir(filepath.Dir(file))
 }
 
 // leases lists the leases of an artifact. A file that is no lease is one that
@@ -106,7 +106,7 @@ func leases(dataRoot, id string) ([]Lease, error) {
 	}
 	var ls []Lease
 	for _, e := range es {
-		if strings.HasPrefix(e.Name(), tempPrefix) {
+		if strings.HasPrefix(e.Name(), durable.TempPrefix) {
 			continue // half-written: its writer never went on to mount
 		}
 		domain, generation, _ := strings.Cut(e.Name(), ".")

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"lazaret.dev/lazaret/host/internal/image/flock"
+	"lazaret.dev/lazaret/host/internal/image/durable"
 )
 
 // Entry is one prepared lower, as `lazaret image ls` shows it.
@@ -106,7 +106,7 @@ func Remove(ctx context.Context, dataRoot, id string, r Runner) error {
 		return err
 	}
 	// From the rename on, the artifact is not published.
-	if err := rename(p.RootPath, in.tree()); err != nil {
+	if err := durable.Rename(p.RootPath, in.tree()); err != nil {
 		return errors.Join(fmt.Errorf("withdraw prepared tree: %w", err), in.end())
 	}
 	if err := in.abandon(ctx, r); err != nil {
@@ -134,7 +134,7 @@ func removeShell(dir string) error {
 	if err := os.Remove(dir); err != nil && !errors.Is(err, os.ErrExist) && !errors.Is(err, os.ErrNotExist) {
 		return fmt.Errorf("remove prepared image: %w", err)
 	}
-	return syncDir(filepath.Dir(dir))
+	return durable.SyncDir(filepath.Dir(dir))
 }
 
 // Reclaim removes the trees that dead processes left on their way in or out. It
@@ -153,7 +153,7 @@ func Reclaim(ctx context.Context, dataRoot string, r Runner) (int, error) {
 			continue
 		}
 		switch err := reclaimOne(ctx, dataRoot, id, r); {
-		case errors.Is(err, flock.ErrHeld):
+		case errors.Is(err, durable.ErrHeld):
 		case err != nil:
 			errs = append(errs, err)
 		default:
@@ -168,7 +168,7 @@ func reclaimOne(ctx context.Context, dataRoot, id string, r Runner) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return fmt.Errorf("lock prepared image: %w", err)
 	}
-	lock, err := flock.TryLock(filepath.Join(dir, "lock"))
+	lock, err := durable.TryLock(filepath.Join(dir, "lock"))
 	if err != nil {
 		return fmt.Errorf("lock prepared image: %w", err)
 	}

@@ -1,9 +1,7 @@
 package image
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -11,8 +9,10 @@ import (
 	"sync"
 	"time"
 
-	"golang.org/x/sys/unix"
-
+	"lazaret.dev/lazaret/host/internal/image/blobs"
+	"lazaret.dev/lazaret/host/internal/image/durable"
+	"lazaret.dev/lazaret/host/internal/image/fault"
+	"lazaret.dev/lazaret/host/internal/image/program"
 	"lazaret.dev/lazaret/host/internal/image/source"
 	"lazaret.dev/lazaret/host/internal/unpack"
 )
@@ -28,7 +28,7 @@ const (
 type work struct {
 	o     Options
 	im    *source.Image
-	store *source.Store
+	store *blobs.Store
 	id    string
 	dir   string
 
@@ -48,9 +48,9 @@ func (w *work) run(ctx context.Context) (*Prepared, error) {
 	if err := recoverIntent(ctx, w.o.DataRoot, w.id, w.o.Runner); err != nil {
 		return nil, err
 	}
-	blobs, err := w.pull(ctx)
+	fetched, err := w.pull(ctx)
 	defer func() {
-		for _, b := range blobs {
+		for _, b := range fetched {
 			if b.File != nil {
 				_ = b.File.Close()
 			}
@@ -59,7 +59,7 @@ func (w *work) run(ctx context.Context) (*Prepared, error) {
 	if err != nil {
 		return nil, err
 	}
-	p, err := w.unpack(ctx, lock, blobs)
+	p, err := w.unpack(ctx, lock, fetched)
 	if err != nil {
 		return nil, err
 	}
@@ -70,7 +70,7 @@ func (w *work) run(ctx context.Context) (*Prepared, error) {
 func (w *work) pull(parent context.Context) ([]source.Blob, error) {
 	ctx, cancel := context.WithCancel(parent)
 	defer cancel()
-	blobs := make([]source.Blob, len(w.im.Layers))
+	fetched := make([]source.Blob, len(w.im.Layers))
 	errs := make([]error, len(w.im.Layers))
 	slots := make(chan struct{}, parallelPulls)
 	var wg sync.WaitGroup
@@ -81,8 +81,8 @@ func (w *work) pull(parent context.Context) ([]source.Blob, error) {
 			if errs[i] = ctx.Err(); errs[i] != nil {
 				return
 			}
-			blobs[i], errs[i] = w.im.Fetch(ctx, i, func(done, total int64) {
-				w.progress(Progress{Phase: PhasePull, Layer: i + 1, Layers: len(blobs), Done: done, Total: total})
+			fetched[i], errs[i] = w.im.Fetch(ctx, i, func(done, total int64) {
+				w.progress(Progress{Phase: PhasePull, Layer: i + 1, Layers: len(fetched), Done: done, Total: total})
 			})
 			if errs[i] != nil {
 				cancel() // the first failure ends the others
@@ -97,11 +97,11 @@ func (w *work) pull(parent context.Context) ([]source.Blob, error) {
 		}
 		err = fmt.Errorf("layer %d of %d: %w", i+1, len(errs), err)
 		if !errors.Is(err, context.Canceled) {
-			return blobs, err
+			return fetched, err
 		}
 		cancelled = err
 	}
-	return blobs, cancelled
+	return fetched, cancelled
 }
 
 func (w *work) progress(p Progress) {
@@ -113,7 +113,7 @@ func (w *work) progress(p Progress) {
 // unpack makes the tree beside its final place, and publishes it. The order:
 // intent before tree (recovery touches nothing else), metadata before root
 // (whoever sees the root finds it described), root before the intent ends.
-func (w *work) unpack(ctx context.Context, lock *os.File, blobs []source.Blob) (p *Prepared, err error) {
+func (w *work) unpack(ctx context.Context, lock *os.File, fetched []source.Blob) (p *Prepared, err error) {
 	in, target, err := begin(w.o.DataRoot, w.id)
 	if err != nil {
 		return nil, err
@@ -127,13 +127,13 @@ func (w *work) unpack(ctx context.Context, lock *os.File, blobs []source.Blob) (
 			_ = in.abandon(ctx, w.o.Runner)
 		}
 	}()
-	ev, err := w.apply(ctx, lock, target, blobs)
+	ev, err := w.apply(ctx, lock, target, fetched)
 	if err != nil {
 		return nil, err
 	}
 	p = &Prepared{
 		ID: w.id, RootPath: filepath.Join(w.dir, "root"), Mapping: w.o.Mapping, Config: w.im.Config,
-		Notes: ev.notes, NoteCount: ev.last.Notes, Bytes: ev.last.Bytes, Created: time.Now().UTC(),
+		Notes: notes(ev), NoteCount: ev.Last.Notes, Bytes: ev.Last.Bytes, Created: time.Now().UTC(),
 		Source: Source{
 			Ref: w.im.Ref.Text, Kind: w.im.Ref.Kind, ManifestDigest: w.im.ManifestDigest,
 			ConfigDigest: w.im.ConfigDigest, Platform: w.im.Platform.String(),
@@ -142,10 +142,10 @@ func (w *work) unpack(ctx context.Context, lock *os.File, blobs []source.Blob) (
 	for _, l := range w.im.Layers {
 		p.Source.DiffIDs = append(p.Source.DiffIDs, l.DiffID)
 	}
-	if err := writeJSON(filepath.Join(w.dir, "meta.json"), p); err != nil {
+	if err := durable.WriteJSON(filepath.Join(w.dir, "meta.json"), p); err != nil {
 		return nil, err
 	}
-	if err := rename(in.tree(), p.RootPath); err != nil {
+	if err := durable.Rename(in.tree(), p.RootPath); err != nil {
 		return nil, fmt.Errorf("publish prepared tree: %w", err)
 	}
 	return p, in.end()
@@ -153,22 +153,22 @@ func (w *work) unpack(ctx context.Context, lock *os.File, blobs []source.Blob) (
 
 // apply runs the unpack program. The program inherits the lock, too: if this
 // process dies first, nobody else starts until the program is gone.
-func (w *work) apply(ctx context.Context, lock, target *os.File, blobs []source.Blob) (*events, error) {
+func (w *work) apply(ctx context.Context, lock, target *os.File, fetched []source.Blob) (*program.Events, error) {
 	const first = 3
 	files := []*os.File{target, lock}
 	req := unpack.Request{Version: unpack.Version, Mapping: w.o.Mapping, Target: first}
-	for i, b := range blobs {
+	for i, b := range fetched {
 		l := w.im.Layers[i]
 		req.Layers = append(req.Layers, unpack.Layer{
 			FD: first + len(files), Offset: b.Offset, Size: b.Size, Digest: l.Digest, DiffID: l.DiffID,
 		})
 		files = append(files, b.File)
 	}
-	ev := &events{on: func(e unpack.Event) {
-		w.progress(Progress{Phase: PhaseUnpack, Layer: e.Layer, Layers: len(blobs), Done: e.Done, Total: e.Total})
+	ev := &program.Events{OnProgress: func(e unpack.Event) {
+		w.progress(Progress{Phase: PhaseUnpack, Layer: e.Layer, Layers: len(fetched), Done: e.Done, Total: e.Total})
 	}}
-	err := runProgram(ctx, w.o.Runner, unpack.Program, req, files, ev)
-	if source.HasCode(err, source.CodeDigest) && w.im.Ref.Kind == source.KindRegistry {
+	err := program.Run(ctx, w.o.Runner, unpack.Program, req, files, ev)
+	if fault.Has(err, fault.Digest) && w.im.Ref.Kind == source.KindRegistry {
 		// A blob of the store is not what it was when it was verified.
 		for _, l := range w.im.Layers {
 			err = errors.Join(err, w.store.Drop(l.Digest))
@@ -196,89 +196,10 @@ func (w *work) tidy() error {
 	return nil
 }
 
-// runProgram runs a program of package unpack and returns its failure, or the
-// runner's, as an error.
-func runProgram(ctx context.Context, r Runner, program string, req any, files []*os.File, ev *events) error {
-	b, err := json.Marshal(req)
-	if err != nil {
-		return fmt.Errorf("encode request of %s: %w", program, err)
+func notes(ev *program.Events) []Note {
+	var ns []Note
+	for _, e := range ev.Notes {
+		ns = append(ns, Note{Layer: e.Layer, Entry: e.Entry, What: e.What})
 	}
-	err = r.Run(ctx, program, b, files, ev)
-	switch {
-	case ctx.Err() != nil:
-		return fmt.Errorf("run %s: %w", program, context.Cause(ctx))
-	case ev.last.Kind == unpack.EventFailed:
-		return programError(ev.last)
-	case err != nil:
-		return fmt.Errorf("run %s: %w", program, err)
-	case ev.last.Kind != unpack.EventDone:
-		return fmt.Errorf("run %s: it ended without a result", program)
-	}
-	return nil
-}
-
-// programError turns a reported failure into an error with the same meaning.
-func programError(e unpack.Event) error {
-	err := errors.New(e.Message)
-	switch e.Code {
-	case unpack.ErrDiskFull:
-		return fmt.Errorf("unpack image: %s: %w", e.Message, unix.ENOSPC)
-	case unpack.ErrDigest, unpack.ErrDiffID:
-		return &Error{
-			Code: source.CodeDigest, Message: "image data does not match its digest",
-			Fix: "try again; if it stays, the image is damaged where it comes from", Err: err,
-		}
-	case unpack.ErrLayer:
-		return &Error{
-			Code: source.CodeMalformed, Message: "image has a layer that cannot be unpacked",
-			Fix: "the image is damaged or hostile; build or pull it anew", Err: err,
-		}
-	}
-	return fmt.Errorf("unpack image: %w", err)
-}
-
-// maxLine bounds a line of a program; see unpack.DecodeEvent.
-const maxLine = 128 << 10
-
-// events reads a program's reports. It implements io.Writer.
-type events struct {
-	on    func(unpack.Event)
-	buf   []byte
-	last  unpack.Event
-	notes []Note
-}
-
-// Write consumes the whole lines of p and keeps the rest.
-func (ev *events) Write(p []byte) (int, error) {
-	ev.buf = append(ev.buf, p...)
-	for {
-		line, rest, ok := bytes.Cut(ev.buf, []byte("\n"))
-		if !ok {
-			break
-		}
-		e, err := unpack.DecodeEvent(line)
-		if err != nil {
-			return 0, err
-		}
-		ev.buf = rest
-		ev.take(e)
-	}
-	if len(ev.buf) > maxLine {
-		return 0, errors.New("program reports a line without end")
-	}
-	return len(p), nil
-}
-
-func (ev *events) take(e unpack.Event) {
-	ev.last = e
-	switch e.Kind {
-	case unpack.EventProgress:
-		if ev.on != nil {
-			ev.on(e)
-		}
-	case unpack.EventNote:
-		if len(ev.notes) < 1000 {
-			ev.notes = append(ev.notes, Note{Layer: e.Layer, Entry: e.Entry, What: e.What})
-		}
-	}
+	return ns
 }

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"lazaret.dev/lazaret/host/internal/image"
+	"lazaret.dev/lazaret/host/internal/image/fault"
 	"lazaret.dev/lazaret/host/internal/image/source"
 	"lazaret.dev/lazaret/host/internal/unpack"
 	"lazaret.dev/lazaret/host/internal/unpack/unpacktest"
@@ -81,7 +82,7 @@ func TestPrepareFromRegistry(t *testing.T) {
 		t.Error("offline: another image")
 	}
 	_, err = image.Pull(context.Background(), e.options(ref))
-	if !source.HasCode(err, source.CodeUnreachable) {
+	if !fault.Has(err, fault.Unreachable) {
 		t.Errorf("pull without a registry: %v", err)
 	}
 	list, err := image.List(e.root)
@@ -155,7 +156,7 @@ func TestTampered(t *testing.T) {
 			return true
 		})
 		_, err := image.Prepare(context.Background(), e.options(ref))
-		if !source.HasCode(err, source.CodeDigest) {
+		if !fault.Has(err, fault.Digest) {
 			t.Errorf("error: %v", err)
 		}
 		e.clean(t)
@@ -167,7 +168,7 @@ func TestTampered(t *testing.T) {
 		bad := l
 		bad.diffID = unpacktest.Digest([]byte("other"))
 		_, err := image.Prepare(context.Background(), e.options(s.push(t, "v1", newImage(t, "amd64", bad))))
-		if !source.HasCode(err, source.CodeDigest) {
+		if !fault.Has(err, fault.Digest) {
 			t.Errorf("error: %v", err)
 		}
 		e.clean(t)
@@ -198,7 +199,7 @@ func TestTampered(t *testing.T) {
 				}
 			}
 			_, err := image.Prepare(context.Background(), e.options("oci:"+layout(t, blobs, d)))
-			if !source.HasCode(err, source.CodeDigest) {
+			if !fault.Has(err, fault.Digest) {
 				t.Errorf("%s: %v", what, err)
 			}
 		}
@@ -288,7 +289,7 @@ func TestStalledDownload(t *testing.T) {
 	o := e.options(ref)
 	o.Stall = 50 * time.Millisecond
 	_, err := image.Prepare(context.Background(), o)
-	if !source.HasCode(err, source.CodeUnreachable) || !strings.Contains(err.Error(), "no data arrived") {
+	if !fault.Has(err, fault.Unreachable) || !strings.Contains(err.Error(), "no data arrived") {
 		t.Errorf("error: %v", err)
 	}
 	o.Stall = time.Hour
@@ -318,19 +319,19 @@ func TestRefusals(t *testing.T) {
 	both.manifest = append(both.manifest[:len(both.manifest)-1], `,"manifests":[]}`...)
 	for name, c := range map[string]struct {
 		im   fakeImage
-		code source.Code
+		code fault.Code
 		text string
 	}{
-		"unknown layer type": {newImage(t, "amd64", odd), source.CodeMediaType, "vnd.example.layer+lz4"},
-		"other machine":      {newImage(t, "s390x", l), source.CodePlatform, "linux/s390x"},
-		"too many layers":    {newImage(t, "amd64", many...), source.CodeMalformed, "201 layers"},
-		"huge manifest":      {big, source.CodeMalformed, "bytes"},
-		"index and image":    {both, source.CodeMalformed, "both an index and an image"},
+		"unknown layer type": {newImage(t, "amd64", odd), fault.MediaType, "vnd.example.layer+lz4"},
+		"other machine":      {newImage(t, "s390x", l), fault.Platform, "linux/s390x"},
+		"too many layers":    {newImage(t, "amd64", many...), fault.Malformed, "201 layers"},
+		"huge manifest":      {big, fault.Malformed, "bytes"},
+		"index and image":    {both, fault.Malformed, "both an index and an image"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			e, s := newEnv(t), newServer(t)
 			_, err := image.Prepare(context.Background(), e.options(s.push(t, "v1", c.im)))
-			if !source.HasCode(err, c.code) || !strings.Contains(err.Error(), c.text) {
+			if !fault.Has(err, c.code) || !strings.Contains(err.Error(), c.text) {
 				t.Errorf("error: %v", err)
 			}
 			e.clean(t)
@@ -339,12 +340,12 @@ func TestRefusals(t *testing.T) {
 	e, s := newEnv(t), newServer(t)
 	s.push(t, "v1", newImage(t, "amd64", l))
 	for _, ref := range []string{strings.TrimPrefix(s.URL, "http://") + "/app:none", "oci:" + t.TempDir(), "docker-archive:/nonexistent"} {
-		if _, err := image.Prepare(context.Background(), e.options(ref)); !source.HasCode(err, source.CodeNotFound) {
+		if _, err := image.Prepare(context.Background(), e.options(ref)); !fault.Has(err, fault.NotFound) {
 			t.Errorf("%s: %v", ref, err)
 		}
 	}
 	for _, ref := range []string{"", "UPPER/case:x", "a b", "oci:", "docker-archive:"} {
-		if _, err := image.Prepare(context.Background(), e.options(ref)); !source.HasCode(err, source.CodeReference) {
+		if _, err := image.Prepare(context.Background(), e.options(ref)); !fault.Has(err, fault.Reference) {
 			t.Errorf("%q: %v", ref, err)
 		}
 	}

@@ -17,7 +17,7 @@ import (
 	"time"
 
 	"lazaret.dev/lazaret/host/internal/image"
-	"lazaret.dev/lazaret/host/internal/image/source"
+	"lazaret.dev/lazaret/host/internal/image/fault"
 	"lazaret.dev/lazaret/host/internal/unpack"
 	"lazaret.dev/lazaret/host/internal/unpack/unpacktest"
 )
@@ -355,7 +355,7 @@ func TestInSmallRoot(t *testing.T) {
 		return
 	}
 	var full *image.Error
-	if !errors.As(err, &full) || full.Code != source.CodeDiskFull || full.Hint() == "" {
+	if !errors.As(err, &full) || full.Code != fault.Full || full.Hint() == "" {
 		t.Errorf("error: %v", err)
 	}
 	e.clean(t)

@@ -16,6 +16,10 @@ import (
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
 	"golang.org/x/sys/unix"
+
+	"lazaret.dev/lazaret/host/internal/image/fault"
+	"lazaret.dev/lazaret/host/internal/image/platform"
+	"lazaret.dev/lazaret/host/internal/image/registry"
 )
 
 const (
@@ -40,7 +44,7 @@ type archiveEntry struct {
 func resolveArchive(ref Ref, o Options) (*Image, error) {
 	f, err := os.OpenFile(ref.Path, os.O_RDONLY|unix.O_NONBLOCK, 0)
 	if err != nil {
-		return nil, &Error{Code: CodeNotFound, Message: fmt.Sprintf("cannot open image archive %s", ref.Path), Err: err}
+		return nil, &fault.Error{Code: fault.NotFound, Message: fmt.Sprintf("cannot open image archive %s", ref.Path), Err: err}
 	}
 	a := &archive{f: f}
 	im, err := a.resolve(ref, o.Platform)
@@ -51,13 +55,13 @@ func resolveArchive(ref Ref, o Options) (*Image, error) {
 	return im, nil
 }
 
-func (a *archive) resolve(ref Ref, want Platform) (*Image, error) {
+func (a *archive) resolve(ref Ref, want platform.Platform) (*Image, error) {
 	fi, err := a.f.Stat()
 	if err != nil {
 		return nil, fmt.Errorf("read image archive: %w", err)
 	}
 	if !fi.Mode().IsRegular() {
-		return nil, malformed("%s is no regular file", ref.Path)
+		return nil, fault.BadImage("%s is no regular file", ref.Path)
 	}
 	if err := a.scan(); err != nil {
 		return nil, err
@@ -68,7 +72,7 @@ func (a *archive) resolve(ref Ref, want Platform) (*Image, error) {
 	}
 	var images tarball.Manifest
 	if err := json.Unmarshal(raw, &images); err != nil {
-		return nil, &Error{Code: CodeMalformed, Message: "manifest.json of the image archive is malformed", Err: err}
+		return nil, &fault.Error{Code: fault.Malformed, Message: "manifest.json of the image archive is malformed", Err: err}
 	}
 	if len(images) != 1 {
 		var tags []string
@@ -76,8 +80,8 @@ func (a *archive) resolve(ref Ref, want Platform) (*Image, error) {
 			tags = append(tags, im.RepoTags...)
 		}
 		slices.Sort(tags)
-		return nil, &Error{
-			Code: CodeReference, Message: fmt.Sprintf("image archive %s holds %d images: %.1000q", ref.Path, len(images), strings.Join(tags, ", ")),
+		return nil, &fault.Error{
+			Code: fault.Reference, Message: fmt.Sprintf("image archive %s holds %d images: %.1000q", ref.Path, len(images), strings.Join(tags, ", ")),
 			Fix: "save one image alone: docker save -o FILE IMAGE",
 		}
 	}
@@ -87,14 +91,14 @@ func (a *archive) resolve(ref Ref, want Platform) (*Image, error) {
 	}
 	cfg, err := v1.ParseConfigFile(bytes.NewReader(rawConfig))
 	if err != nil {
-		return nil, &Error{Code: CodeMalformed, Message: "image configuration is malformed", Err: err}
+		return nil, &fault.Error{Code: fault.Malformed, Message: "image configuration is malformed", Err: err}
 	}
 	im, err := newImage(cfg, rawConfig, want)
 	if err != nil {
 		return nil, err
 	}
 	if len(images[0].Layers) != len(im.Layers) {
-		return nil, malformed("the archive lists %d layers, the configuration %d", len(images[0].Layers), len(im.Layers))
+		return nil, fault.BadImage("the archive lists %d layers, the configuration %d", len(images[0].Layers), len(im.Layers))
 	}
 	for i, file := range images[0].Layers {
 		e, err := a.find(file)
@@ -118,10 +122,10 @@ func (a *archive) scan() error {
 			return nil
 		}
 		if err != nil {
-			return &Error{Code: CodeMalformed, Message: "image archive is no tar file, or a broken one", Err: err}
+			return &fault.Error{Code: fault.Malformed, Message: "image archive is no tar file, or a broken one", Err: err}
 		}
 		if n >= maxArchiveEntries {
-			return malformed("the archive has more than %d entries", maxArchiveEntries)
+			return fault.BadImage("the archive has more than %d entries", maxArchiveEntries)
 		}
 		name := path.Join("/", h.Name)
 		switch h.Typeflag {
@@ -152,8 +156,8 @@ func (a *archive) find(name string) (archiveEntry, error) {
 		}
 		at = e.link
 	}
-	return archiveEntry{}, &Error{
-		Code: CodeMalformed, Message: fmt.Sprintf("image archive has no file %.200q", name),
+	return archiveEntry{}, &fault.Error{
+		Code: fault.Malformed, Message: fmt.Sprintf("image archive has no file %.200q", name),
 		Fix: "use an archive that docker save or podman save --format docker-archive has written",
 	}
 }
@@ -163,12 +167,12 @@ func (a *archive) read(name string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if e.size > maxManifest {
-		return nil, malformed("%.200q of the archive has %d bytes", name, e.size)
+	if e.size > registry.MaxManifest {
+		return nil, fault.BadImage("%.200q of the archive has %d bytes", name, e.size)
 	}
 	b := make([]byte, e.size)
 	if _, err := a.f.ReadAt(b, e.offset); err != nil {
-		return nil, &Error{Code: CodeMalformed, Message: "image archive is cut off", Err: err}
+		return nil, &fault.Error{Code: fault.Malformed, Message: "image archive is cut off", Err: err}
 	}
 	return b, nil
 }

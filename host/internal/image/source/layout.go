@@ -14,6 +14,9 @@ import (
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"golang.org/x/sys/unix"
+
+	"lazaret.dev/lazaret/host/internal/image/fault"
+	"lazaret.dev/lazaret/host/internal/image/registry"
 )
 
 // The annotations by which images in a layout are called.
@@ -28,10 +31,10 @@ type layout struct{ dir string }
 
 func resolveLayout(ctx context.Context, ref Ref, o Options) (*Image, error) {
 	l := &layout{dir: ref.Path}
-	raw, err := l.read("index.json", maxManifest)
+	raw, err := l.read("index.json", registry.MaxManifest)
 	if errors.Is(err, os.ErrNotExist) {
-		return nil, &Error{
-			Code: CodeNotFound, Message: fmt.Sprintf("no OCI layout at %s", ref.Path),
+		return nil, &fault.Error{
+			Code: fault.NotFound, Message: fmt.Sprintf("no OCI layout at %s", ref.Path),
 			Fix: "check the path: the directory must hold index.json", Err: err,
 		}
 	}
@@ -40,7 +43,7 @@ func resolveLayout(ctx context.Context, ref Ref, o Options) (*Image, error) {
 	}
 	idx, err := v1.ParseIndexManifest(bytes.NewReader(raw))
 	if err != nil {
-		return nil, &Error{Code: CodeMalformed, Message: fmt.Sprintf("index.json of %s is malformed", ref.Path), Err: err}
+		return nil, &fault.Error{Code: fault.Malformed, Message: fmt.Sprintf("index.json of %s is malformed", ref.Path), Err: err}
 	}
 	ds, err := named(idx.Manifests, ref)
 	if err != nil {
@@ -79,12 +82,12 @@ func named(ds []descriptor, ref Ref) ([]descriptor, error) {
 		has = fmt.Sprintf("it holds: %.1000q", strings.Join(names, ", "))
 	}
 	if ref.Name == "" && len(match) > 0 {
-		return nil, &Error{
-			Code: CodeReference, Message: fmt.Sprintf("OCI layout %s holds several images: %s", ref.Path, has),
+		return nil, &fault.Error{
+			Code: fault.Reference, Message: fmt.Sprintf("OCI layout %s holds several images: %s", ref.Path, has),
 			Fix: "name one as oci:" + ref.Path + ":REF",
 		}
 	}
-	return nil, &Error{Code: CodeNotFound, Message: fmt.Sprintf("no image %q in OCI layout %s: %s", ref.Name, ref.Path, has)}
+	return nil, &fault.Error{Code: fault.NotFound, Message: fmt.Sprintf("no image %q in OCI layout %s: %s", ref.Name, ref.Path, has)}
 }
 
 // Close implements backend.
@@ -99,7 +102,7 @@ func (l *layout) open(name string) (*os.File, int64, error) {
 	}
 	fi, err := f.Stat()
 	if err == nil && !fi.Mode().IsRegular() {
-		err = malformed("%s of the OCI layout is no regular file", name)
+		err = fault.BadImage("%s of the OCI layout is no regular file", name)
 	}
 	if err != nil {
 		_ = f.Close()
@@ -115,7 +118,7 @@ func (l *layout) read(name string, limit int64) ([]byte, error) {
 	}
 	defer f.Close()
 	if size > limit {
-		return nil, malformed("%s of the OCI layout has %d bytes", name, size)
+		return nil, fault.BadImage("%s of the OCI layout has %d bytes", name, size)
 	}
 	b, err := io.ReadAll(io.LimitReader(f, limit))
 	if err != nil {
@@ -126,9 +129,9 @@ func (l *layout) read(name string, limit int64) ([]byte, error) {
 
 // blob implements backend.
 func (l *layout) blob(_ context.Context, d descriptor) ([]byte, error) {
-	b, err := l.read(filepath.Join("blobs", d.Digest.Algorithm, d.Digest.Hex), maxManifest)
+	b, err := l.read(filepath.Join("blobs", d.Digest.Algorithm, d.Digest.Hex), registry.MaxManifest)
 	if errors.Is(err, os.ErrNotExist) {
-		return nil, &Error{Code: CodeMalformed, Message: fmt.Sprintf("OCI layout %s is incomplete", l.dir), Err: err}
+		return nil, &fault.Error{Code: fault.Malformed, Message: fmt.Sprintf("OCI layout %s is incomplete", l.dir), Err: err}
 	}
 	return b, err
 }
@@ -137,14 +140,14 @@ func (l *layout) blob(_ context.Context, d descriptor) ([]byte, error) {
 func (l *layout) layer(_ context.Context, i int, d Layer, progress func(done, total int64)) (Blob, error) {
 	f, size, err := l.open(filepath.Join("blobs", strings.Replace(d.Digest, ":", "/", 1)))
 	if errors.Is(err, os.ErrNotExist) {
-		return Blob{}, &Error{Code: CodeMalformed, Message: fmt.Sprintf("OCI layout %s is incomplete", l.dir), Err: err}
+		return Blob{}, &fault.Error{Code: fault.Malformed, Message: fmt.Sprintf("OCI layout %s is incomplete", l.dir), Err: err}
 	}
 	if err != nil {
 		return Blob{}, err
 	}
 	if size != d.Size {
 		_ = f.Close()
-		return Blob{}, malformed("layer %d has %d bytes, not the %d of its descriptor", i+1, size, d.Size)
+		return Blob{}, fault.BadImage("layer %d has %d bytes, not the %d of its descriptor", i+1, size, d.Size)
 	}
 	progress(size, size)
 	return Blob{File: f, Size: size}, nil

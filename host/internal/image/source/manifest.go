@@ -9,13 +9,15 @@ import (
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 
+	"lazaret.dev/lazaret/host/internal/image/fault"
+	"lazaret.dev/lazaret/host/internal/image/platform"
+	"lazaret.dev/lazaret/host/internal/image/registry"
 	"lazaret.dev/lazaret/host/internal/unpack"
 )
 
 const (
-	maxManifest  = 4 << 20 // manifests, indexes and configurations
-	maxNesting   = 4       // of indexes
-	maxManifests = 64      // fetched to resolve one reference
+	maxNesting   = 4  // of indexes
+	maxManifests = 64 // fetched to resolve one reference
 )
 
 type descriptor = v1.Descriptor
@@ -41,14 +43,14 @@ var layerTypes = []string{
 // resolver walks from one manifest to the image for a platform.
 type resolver struct {
 	src     backend
-	want    Platform
+	want    platform.Platform
 	fetched int
 }
 
 // candidate is an image manifest in an index.
 type candidate struct {
 	desc     descriptor
-	platform Platform
+	platform platform.Platform
 }
 
 // image resolves the manifest d with content raw: an image, or an index.
@@ -62,7 +64,7 @@ func (r *resolver) image(ctx context.Context, d descriptor, raw []byte) (*Image,
 	}
 	idx, err := v1.ParseIndexManifest(bytes.NewReader(raw))
 	if err != nil {
-		return nil, &Error{Code: CodeMalformed, Message: "image index is malformed", Err: err}
+		return nil, &fault.Error{Code: fault.Malformed, Message: "image index is malformed", Err: err}
 	}
 	return r.among(ctx, idx.Manifests, 1)
 }
@@ -73,11 +75,11 @@ func (r *resolver) among(ctx context.Context, ds []descriptor, depth int) (*Imag
 	if err != nil {
 		return nil, err
 	}
-	have := make([]Platform, len(cs))
+	have := make([]platform.Platform, len(cs))
 	for i, c := range cs {
 		have[i] = c.platform
 	}
-	i, err := choose(r.want, have)
+	i, err := platform.Choose(r.want, have)
 	if err != nil {
 		return nil, err
 	}
@@ -92,7 +94,7 @@ func (r *resolver) among(ctx context.Context, ds []descriptor, depth int) (*Imag
 // only looks like an image: attestations and signatures.
 func (r *resolver) collect(ctx context.Context, ds []descriptor, depth int) ([]candidate, error) {
 	if depth > maxNesting {
-		return nil, malformed("indexes are nested more than %d deep", maxNesting)
+		return nil, fault.BadImage("indexes are nested more than %d deep", maxNesting)
 	}
 	var cs []candidate
 	for _, d := range ds {
@@ -101,8 +103,8 @@ func (r *resolver) collect(ctx context.Context, ds []descriptor, depth int) ([]c
 			continue
 		}
 		if d.Platform != nil && !d.MediaType.IsIndex() {
-			p := Platform{OS: d.Platform.OS, Arch: d.Platform.Architecture, Variant: d.Platform.Variant}
-			if !p.unknown() {
+			p := platform.Platform{OS: d.Platform.OS, Arch: d.Platform.Architecture, Variant: d.Platform.Variant}
+			if !p.Unknown() {
 				cs = append(cs, candidate{d, p})
 			}
 			continue
@@ -132,13 +134,13 @@ func (r *resolver) look(ctx context.Context, d descriptor, raw []byte, depth int
 	if isIndex {
 		idx, err := v1.ParseIndexManifest(bytes.NewReader(raw))
 		if err != nil {
-			return nil, &Error{Code: CodeMalformed, Message: "image index is malformed", Err: err}
+			return nil, &fault.Error{Code: fault.Malformed, Message: "image index is malformed", Err: err}
 		}
 		return r.collect(ctx, idx.Manifests, depth+1)
 	}
 	m, err := v1.ParseManifest(bytes.NewReader(raw))
 	if err != nil {
-		return nil, &Error{Code: CodeMalformed, Message: "image manifest is malformed", Err: err}
+		return nil, &fault.Error{Code: fault.Malformed, Message: "image manifest is malformed", Err: err}
 	}
 	if !m.Config.MediaType.IsConfig() {
 		return nil, nil
@@ -158,17 +160,17 @@ func v1TypeIsConfig(t string) bool {
 func (r *resolver) single(ctx context.Context, d descriptor, raw []byte) (*Image, error) {
 	m, err := v1.ParseManifest(bytes.NewReader(raw))
 	if err != nil {
-		return nil, &Error{Code: CodeMalformed, Message: "image manifest is malformed", Err: err}
+		return nil, &fault.Error{Code: fault.Malformed, Message: "image manifest is malformed", Err: err}
 	}
 	if !m.Config.MediaType.IsConfig() {
-		return nil, &Error{
-			Code: CodeMediaType, Message: fmt.Sprintf("reference names no image: its configuration is of type %.128q", m.Config.MediaType),
+		return nil, &fault.Error{
+			Code: fault.MediaType, Message: fmt.Sprintf("reference names no image: its configuration is of type %.128q", m.Config.MediaType),
 		}
 	}
 	for i, l := range m.Layers {
 		if !slices.Contains(layerTypes, string(l.MediaType)) {
-			return nil, &Error{
-				Code: CodeMediaType, Message: fmt.Sprintf("layer %d is of a type that is not supported: %.128q", i+1, l.MediaType),
+			return nil, &fault.Error{
+				Code: fault.MediaType, Message: fmt.Sprintf("layer %d is of a type that is not supported: %.128q", i+1, l.MediaType),
 				Fix: "build the image with plain, gzip or zstd layers",
 			}
 		}
@@ -182,14 +184,14 @@ func (r *resolver) single(ctx context.Context, d descriptor, raw []byte) (*Image
 		return nil, err
 	}
 	if len(m.Layers) != len(im.Layers) {
-		return nil, malformed("the manifest has %d layers, the configuration %d", len(m.Layers), len(im.Layers))
+		return nil, fault.BadImage("the manifest has %d layers, the configuration %d", len(m.Layers), len(im.Layers))
 	}
 	for i, l := range m.Layers {
 		if l.Size < 0 {
-			return nil, malformed("layer %d has size %d", i+1, l.Size)
+			return nil, fault.BadImage("layer %d has size %d", i+1, l.Size)
 		}
 		if l.Digest.Algorithm != "sha256" {
-			return nil, malformed("layer %d has a digest of type %.32q; only sha256 is supported", i+1, l.Digest.Algorithm)
+			return nil, fault.BadImage("layer %d has a digest of type %.32q; only sha256 is supported", i+1, l.Digest.Algorithm)
 		}
 		im.Layers[i].MediaType, im.Layers[i].Digest, im.Layers[i].Size = string(l.MediaType), l.Digest.String(), l.Size
 	}
@@ -204,17 +206,17 @@ func (r *resolver) config(ctx context.Context, m *v1.Manifest) (*v1.ConfigFile, 
 	}
 	cfg, err := v1.ParseConfigFile(bytes.NewReader(raw))
 	if err != nil {
-		return nil, nil, &Error{Code: CodeMalformed, Message: "image configuration is malformed", Err: err}
+		return nil, nil, &fault.Error{Code: fault.Malformed, Message: "image configuration is malformed", Err: err}
 	}
 	return cfg, raw, nil
 }
 
 func (r *resolver) fetch(ctx context.Context, d descriptor) ([]byte, error) {
 	if r.fetched++; r.fetched > 2*maxManifests {
-		return nil, malformed("it takes more than %d manifests to resolve", maxManifests)
+		return nil, fault.BadImage("it takes more than %d manifests to resolve", maxManifests)
 	}
-	if d.Size < 0 || d.Size > maxManifest {
-		return nil, malformed("a manifest of %d bytes", d.Size)
+	if d.Size < 0 || d.Size > registry.MaxManifest {
+		return nil, fault.BadImage("a manifest of %d bytes", d.Size)
 	}
 	raw, err := r.src.blob(ctx, d)
 	if err != nil {
@@ -226,26 +228,26 @@ func (r *resolver) fetch(ctx context.Context, d descriptor) ([]byte, error) {
 // verify checks a small blob against its descriptor.
 func verify(d descriptor, raw []byte) error {
 	if d.Digest.Algorithm != "sha256" {
-		return malformed("a digest of type %.32q; only sha256 is supported", d.Digest.Algorithm)
+		return fault.BadImage("a digest of type %.32q; only sha256 is supported", d.Digest.Algorithm)
 	}
 	got, _, err := v1.SHA256(bytes.NewReader(raw))
 	if err != nil {
 		return fmt.Errorf("hash manifest: %w", err)
 	}
 	if got != d.Digest {
-		return &Error{Code: CodeDigest, Message: fmt.Sprintf("image data does not match its digest: %s is not %s", got, d.Digest)}
+		return &fault.Error{Code: fault.Digest, Message: fmt.Sprintf("image data does not match its digest: %s is not %s", got, d.Digest)}
 	}
 	return nil
 }
 
 // newImage makes an image of its configuration.
-func newImage(cfg *v1.ConfigFile, raw []byte, want Platform) (*Image, error) {
+func newImage(cfg *v1.ConfigFile, raw []byte, want platform.Platform) (*Image, error) {
 	have := platformOf(cfg)
-	if have.Arch != "" && rank(want, have) == 0 {
-		return nil, platformError(want, []Platform{have})
+	if have.Arch != "" && platform.Rank(want, have) == 0 {
+		return nil, platform.Missing(want, []platform.Platform{have})
 	}
 	if len(cfg.RootFS.DiffIDs) > unpack.MaxLayers {
-		return nil, malformed("it has %d layers; at most %d are supported", len(cfg.RootFS.DiffIDs), unpack.MaxLayers)
+		return nil, fault.BadImage("it has %d layers; at most %d are supported", len(cfg.RootFS.DiffIDs), unpack.MaxLayers)
 	}
 	digest, _, err := v1.SHA256(bytes.NewReader(raw))
 	if err != nil {
@@ -262,15 +264,15 @@ func newImage(cfg *v1.ConfigFile, raw []byte, want Platform) (*Image, error) {
 	}
 	for i, id := range cfg.RootFS.DiffIDs {
 		if id.Algorithm != "sha256" {
-			return nil, malformed("layer %d has a content digest of type %.32q; only sha256 is supported", i+1, id.Algorithm)
+			return nil, fault.BadImage("layer %d has a content digest of type %.32q; only sha256 is supported", i+1, id.Algorithm)
 		}
 		im.Layers = append(im.Layers, Layer{DiffID: id.String()})
 	}
 	return im, nil
 }
 
-func platformOf(cfg *v1.ConfigFile) Platform {
-	p := Platform{OS: cfg.OS, Arch: cfg.Architecture, Variant: cfg.Variant}
+func platformOf(cfg *v1.ConfigFile) platform.Platform {
+	p := platform.Platform{OS: cfg.OS, Arch: cfg.Architecture, Variant: cfg.Variant}
 	if p.OS == "" && p.Arch != "" {
 		p.OS = "linux"
 	}
@@ -288,20 +290,20 @@ func indexOrImage(d descriptor, raw []byte) (isIndex bool, err error) {
 		Config        json.RawMessage   `json:"config"`
 	}
 	if err := json.Unmarshal(raw, &m); err != nil {
-		return false, &Error{Code: CodeMalformed, Message: "image manifest is malformed", Err: err}
+		return false, &fault.Error{Code: fault.Malformed, Message: "image manifest is malformed", Err: err}
 	}
 	switch {
 	case d.MediaType.IsSchema1() || m.SchemaVersion == 1:
-		return false, &Error{
-			Code: CodeMediaType, Message: "image has a manifest of schema 1, which is not supported",
+		return false, &fault.Error{
+			Code: fault.MediaType, Message: "image has a manifest of schema 1, which is not supported",
 			Fix: "push the image again with a current tool",
 		}
 	case m.Manifests != nil && (m.Layers != nil || m.Config != nil):
-		return false, malformed("a manifest is both an index and an image")
+		return false, fault.BadImage("a manifest is both an index and an image")
 	case m.Manifests != nil || d.MediaType.IsIndex():
 		return true, nil
 	case m.Config != nil:
 		return false, nil
 	}
-	return false, &Error{Code: CodeMediaType, Message: fmt.Sprintf("reference names no image but a manifest of type %.128q", d.MediaType)}
+	return false, &fault.Error{Code: fault.MediaType, Message: fmt.Sprintf("reference names no image but a manifest of type %.128q", d.MediaType)}
 }

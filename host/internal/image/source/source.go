@@ -17,6 +17,10 @@ import (
 	"strings"
 
 	"github.com/google/go-containerregistry/pkg/name"
+
+	"lazaret.dev/lazaret/host/internal/image/blobs"
+	"lazaret.dev/lazaret/host/internal/image/fault"
+	"lazaret.dev/lazaret/host/internal/image/platform"
 )
 
 // Kind is where an image comes from.
@@ -64,8 +68,8 @@ func Parse(text string) (Ref, error) {
 	}
 	r, err := name.ParseReference(text, name.WeakValidation)
 	if err != nil {
-		return Ref{}, &Error{
-			Code: CodeReference, Message: fmt.Sprintf("image reference %q is malformed", text),
+		return Ref{}, &fault.Error{
+			Code: fault.Reference, Message: fmt.Sprintf("image reference %q is malformed", text),
 			Fix: "name an image as NAME[:TAG], oci:DIR[:REF] or docker-archive:FILE", Err: err,
 		}
 	}
@@ -94,8 +98,8 @@ func parseLayout(text, rest string) (Ref, error) {
 
 func absolute(text, path string) (string, error) {
 	if path == "" {
-		return "", &Error{
-			Code: CodeReference, Message: fmt.Sprintf("image reference %q names no path", text),
+		return "", &fault.Error{
+			Code: fault.Reference, Message: fmt.Sprintf("image reference %q names no path", text),
 			Fix: "name the image as oci:DIR[:REF] or docker-archive:FILE",
 		}
 	}
@@ -108,8 +112,8 @@ func absolute(text, path string) (string, error) {
 
 // Options say how a reference is resolved.
 type Options struct {
-	Platform Platform
-	Store    *Store
+	Platform platform.Platform
+	Store    *blobs.Store
 	Warn     func(text string) // one line each; may be nil
 }
 
@@ -120,7 +124,7 @@ type Image struct {
 	ConfigDigest   string
 	RawManifest    []byte
 	RawConfig      []byte
-	Platform       Platform
+	Platform       platform.Platform
 	Config         Config
 	Layers         []Layer // lowest first
 
@@ -154,7 +158,7 @@ type Config struct {
 }
 
 // Resolve finds the image that ref names for the platform. It fetches the
-// manifest and the configuration, and no layer. Its errors are of type *Error
+// manifest and the configuration, and no layer. Its errors are of type *fault.Error
 // where the cause lies in the image, its source or the reference.
 func Resolve(ctx context.Context, ref Ref, o Options) (*Image, error) {
 	if o.Warn == nil {

@@ -1,4 +1,10 @@
-package source
+// Package blobs keeps an image's blobs by digest while they are needed, and
+// downloads them so that nothing that arrived is lost or believed too early.
+//
+// It knows no registry: how bytes are asked for is its caller's. It must not
+// give a blob its name before the digest is verified. It runs in the Host
+// Coordinator and in image commands.
+package blobs
 
 import (
 	"context"
@@ -13,7 +19,8 @@ import (
 	"strings"
 	"time"
 
-	"lazaret.dev/lazaret/host/internal/image/flock"
+	"lazaret.dev/lazaret/host/internal/image/durable"
+	"lazaret.dev/lazaret/host/internal/image/fault"
 )
 
 const (
@@ -29,15 +36,15 @@ type Store struct {
 	stall time.Duration
 }
 
-// NewStore opens the store below dataRoot and creates it if need be. A download
+// Open opens the store below dataRoot and creates it if need be. A download
 // that brings nothing for the duration stall is tried again; 0 means a minute.
-func NewStore(dataRoot string, stall time.Duration) (*Store, error) {
+func Open(dataRoot string, stall time.Duration) (*Store, error) {
 	s := &Store{dir: filepath.Join(dataRoot, "blobs", "sha256"), stall: stall}
 	if s.stall == 0 {
 		s.stall = defaultStall
 	}
 	if err := os.MkdirAll(s.dir, 0o700); err != nil {
-		return nil, DiskFull(fmt.Errorf("create blob store: %w", err), dataRoot)
+		return nil, fault.DiskFull(fmt.Errorf("create blob store: %w", err), dataRoot)
 	}
 	return s, nil
 }
@@ -74,12 +81,12 @@ func (s *Store) Put(digest string, data []byte) error {
 	}
 	f, err := os.CreateTemp(s.dir, ".small-")
 	if err != nil {
-		return DiskFull(fmt.Errorf("store blob: %w", err), s.dir)
+		return fault.DiskFull(fmt.Errorf("store blob: %w", err), s.dir)
 	}
 	defer os.Remove(f.Name()) //nolint:errcheck // gone after the rename
 	defer f.Close()
 	if _, err := f.Write(data); err != nil {
-		return DiskFull(fmt.Errorf("store blob: %w", err), s.dir)
+		return fault.DiskFull(fmt.Errorf("store blob: %w", err), s.dir)
 	}
 	return s.publish(f, f.Name(), path)
 }
@@ -100,30 +107,22 @@ func (s *Store) Drop(digest string) error {
 // publish gives a complete file its final name, durably.
 func (s *Store) publish(f *os.File, from, to string) error {
 	if err := f.Sync(); err != nil {
-		return DiskFull(fmt.Errorf("sync blob: %w", err), s.dir)
+		return fault.DiskFull(fmt.Errorf("sync blob: %w", err), s.dir)
 	}
-	if err := os.Rename(from, to); err != nil {
+	if err := durable.Rename(from, to); err != nil {
 		return fmt.Errorf("publish blob: %w", err)
-	}
-	d, err := os.Open(s.dir)
-	if err != nil {
-		return fmt.Errorf("sync blob store: %w", err)
-	}
-	defer d.Close()
-	if err := d.Sync(); err != nil {
-		return fmt.Errorf("sync blob store: %w", err)
 	}
 	return nil
 }
 
-// fetchFunc asks for a blob from offset on. It returns the offset at which the
+// Fetch asks for a blob from offset on. It returns the offset at which the
 // stream really starts: the same, or 0.
-type fetchFunc func(ctx context.Context, offset int64) (body io.ReadCloser, start int64, err error)
+type Fetch func(ctx context.Context, offset int64) (body io.ReadCloser, start int64, err error)
 
 // Get returns a blob, downloading it if it is not there. What an interrupted
 // download left is continued. The digest is verified before the blob gets its
 // name.
-func (s *Store) Get(ctx context.Context, digest string, size int64, fetch fetchFunc, progress func(done, total int64)) (*os.File, error) {
+func (s *Store) Get(ctx context.Context, digest string, size int64, fetch Fetch, progress func(done, total int64)) (*os.File, error) {
 	path, err := s.path(digest)
 	if err != nil {
 		return nil, err
@@ -132,9 +131,9 @@ func (s *Store) Get(ctx context.Context, digest string, size int64, fetch fetchF
 		progress(size, size)
 		return f, nil
 	}
-	f, err := flock.Lock(ctx, path+partialExt, nil)
+	f, err := durable.Lock(ctx, path+partialExt, nil)
 	if err != nil {
-		return nil, DiskFull(err, s.dir)
+		return nil, fault.DiskFull(err, s.dir)
 	}
 	defer f.Close()
 	// Whoever held the lock may have completed it.
@@ -145,7 +144,7 @@ func (s *Store) Get(ctx context.Context, digest string, size int64, fetch fetchF
 	}
 	d := download{f: f, sum: sha256.New(), size: size, stall: s.stall, fetch: fetch, progress: progress}
 	if err := d.run(ctx, digest); err != nil {
-		if err = DiskFull(err, s.dir); HasCode(err, CodeDiskFull) || HasCode(err, CodeDigest) {
+		if err = fault.DiskFull(err, s.dir); fault.Has(err, fault.Full) || fault.Has(err, fault.Digest) {
 			_ = os.Remove(path + partialExt)
 		}
 		return nil, err
@@ -162,7 +161,7 @@ type download struct {
 	sum      hash.Hash
 	at, size int64
 	stall    time.Duration
-	fetch    fetchFunc
+	fetch    Fetch
 	progress func(done, total int64)
 }
 
@@ -183,8 +182,8 @@ func (d *download) run(ctx context.Context, digest string) error {
 			return nil
 		}
 		if !resumed {
-			return &Error{
-				Code: CodeDigest, Message: fmt.Sprintf("downloaded data does not match its digest: %s is not %s", got, digest),
+			return &fault.Error{
+				Code: fault.Digest, Message: fmt.Sprintf("downloaded data does not match its digest: %s is not %s", got, digest),
 				Fix: "try again; if it stays, the registry or a proxy changes what it sends",
 			}
 		}
@@ -227,7 +226,7 @@ func (d *download) fill(ctx context.Context) error {
 			return fmt.Errorf("download layer: %w", context.Cause(ctx))
 		case err == nil:
 			continue
-		case !temporary(err):
+		case !fault.Temporary(err):
 			return err
 		case d.at > before:
 			tries = 0
@@ -235,8 +234,8 @@ func (d *download) fill(ctx context.Context) error {
 			tries++
 		}
 		if tries >= maxTries {
-			return &Error{
-				Code: CodeUnreachable, Message: fmt.Sprintf("connection lost after %d of %d bytes of a layer", d.at, d.size),
+			return &fault.Error{
+				Code: fault.Unreachable, Message: fmt.Sprintf("connection lost after %d of %d bytes of a layer", d.at, d.size),
 				Fix: "try again; what has arrived is kept", Err: err,
 			}
 		}
@@ -281,22 +280,15 @@ func (d *download) once(parent context.Context) error {
 			d.progress(d.at, d.size)
 		}
 		if err == io.EOF && d.at < d.size {
-			return &transient{io.ErrUnexpectedEOF}
+			return broken(io.ErrUnexpectedEOF)
 		}
 		if err != nil && err != io.EOF {
-			return &transient{errors.Join(context.Cause(ctx), err)}
+			return broken(errors.Join(context.Cause(ctx), err))
 		}
 	}
 	return nil
 }
 
-// transient marks a failure of the connection, after which to try again.
-type transient struct{ err error }
-
-func (t *transient) Error() string { return t.err.Error() }
-func (t *transient) Unwrap() error { return t.err }
-
-func temporary(err error) bool {
-	var t *transient
-	return errors.As(err, &t)
+func broken(err error) error {
+	return &fault.Error{Code: fault.Unreachable, Message: "connection broke", Err: err, Temporary: true}
 }

@@ -1,11 +1,4 @@
-// Package flock takes advisory file locks of the image store and waits for them
-// under a context.
-//
-// It knows nothing of images. A lock belongs to the open file description: a
-// child that inherits it keeps it, which is wanted, since a program that still
-// writes must still hold the lock. It runs in the Host Coordinator and in image
-// commands.
-package flock
+package durable
 
 import (
 	"context"

@@ -1,4 +1,8 @@
-package source
+// Package platform chooses among the machines that an image is made for.
+//
+// It is pure but for asking the processor what it can do. It is linked into the
+// Host Coordinator and into image commands.
+package platform
 
 import (
 	"cmp"
@@ -9,6 +13,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/cpu"
+
+	"lazaret.dev/lazaret/host/internal/image/fault"
 )
 
 // Platform is what an image runs on.
@@ -26,8 +32,8 @@ func (p Platform) String() string {
 	return p.OS + "/" + p.Arch + "/" + p.Variant
 }
 
-// ParsePlatform reads os/arch[/variant].
-func ParsePlatform(s string) (Platform, error) {
+// Parse reads os/arch[/variant].
+func Parse(s string) (Platform, error) {
 	f := strings.Split(s, "/")
 	if len(f) < 2 || len(f) > 3 || slices.Contains(f, "") {
 		return Platform{}, fmt.Errorf("platform %q is not os/arch[/variant]", s)
@@ -39,8 +45,8 @@ func ParsePlatform(s string) (Platform, error) {
 	return p, nil
 }
 
-// HostPlatform is the platform of this machine.
-func HostPlatform() Platform {
+// Host is the platform of this machine.
+func Host() Platform {
 	p := Platform{OS: "linux", Arch: runtime.GOARCH}
 	if p.Arch == "amd64" {
 		p.Variant = amd64Level()
@@ -75,13 +81,13 @@ func (p Platform) normal() Platform {
 	return p
 }
 
-// unknown reports the platform that build tools give to attestations.
-func (p Platform) unknown() bool { return p.OS == "unknown" || p.Arch == "unknown" }
+// Unknown reports the platform that build tools give to attestations.
+func (p Platform) Unknown() bool { return p.OS == "unknown" || p.Arch == "unknown" }
 
-// rank says how well an image for have runs on want: 0 not at all, and higher
+// Rank says how well an image for have runs on want: 0 not at all, and higher
 // for one that uses more of the machine. A machine runs its own variant and
 // every lower one.
-func rank(want, have Platform) int {
+func Rank(want, have Platform) int {
 	want, have = want.normal(), have.normal()
 	if want.OS != have.OS || want.Arch != have.Arch {
 		return 0
@@ -105,29 +111,30 @@ func level(variant string) (int, bool) {
 	return int(a)*256 + int(b), strings.HasPrefix(variant, "v") && errA == nil && errB == nil
 }
 
-// choose returns the index of the best platform, the first of equals.
-func choose(want Platform, have []Platform) (int, error) {
+// Choose returns the index of the best platform, the first of equals.
+func Choose(want Platform, have []Platform) (int, error) {
 	best, at := 0, -1
 	for i, h := range have {
-		if r := rank(want, h); r > best {
+		if r := Rank(want, h); r > best {
 			best, at = r, i
 		}
 	}
 	if at < 0 {
-		return -1, platformError(want, have)
+		return -1, Missing(want, have)
 	}
 	return at, nil
 }
 
-func platformError(want Platform, have []Platform) error {
+// Missing is the error for an image that exists for other machines only.
+func Missing(want Platform, have []Platform) error {
 	names := []string{}
 	for _, h := range have {
 		names = append(names, fmt.Sprintf("%.64q", h.String()))
 	}
 	slices.Sort(names)
 	list := strings.ReplaceAll(strings.Join(slices.Compact(names), ", "), `"`, "")
-	return &Error{
-		Code:    CodePlatform,
+	return &fault.Error{
+		Code:    fault.Platform,
 		Message: fmt.Sprintf("image is not made for %s; it exists for: %s", want, cmp.Or(list, "nothing")),
 		Fix:     "choose an image that is built for this machine",
 	}

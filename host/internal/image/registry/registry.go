@@ -1,4 +1,11 @@
-package source
+// Package registry talks to image registries: it finds credentials, asks for
+// manifests and blobs, and names what goes wrong.
+//
+// It must not store anything, and it treats all that a registry sends as
+// hostile: what is read into memory is bounded, plain http is for this machine
+// only, and redirects do not lead to local addresses. Digests are its callers'
+// to verify. It runs in the Host Coordinator and in image commands.
+package registry
 
 import (
 	"context"
@@ -13,34 +20,27 @@ import (
 	"time"
 
 	"github.com/google/go-containerregistry/pkg/name"
+	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/remote"
 	"github.com/google/go-containerregistry/pkg/v1/remote/transport"
+
+	"lazaret.dev/lazaret/host/internal/image/fault"
 )
 
-// registry is the backend of one repository.
-type registry struct {
-	repo  name.Repository
-	base  *http.Transport
-	rt    http.RoundTripper // authenticates
-	store *Store
+// MaxManifest bounds manifests, indexes and configurations.
+const MaxManifest = 4 << 20
+
+// Client talks to one repository. Close it.
+type Client struct {
+	repo name.Repository
+	base *http.Transport
+	rt   http.RoundTripper // authenticates
 }
 
-func resolveRegistry(ctx context.Context, ref Ref, o Options) (*Image, error) {
-	r, err := dial(ctx, ref.remote.Context(), o)
-	if err != nil {
-		return nil, err
-	}
-	im, err := r.resolve(ctx, ref, o.Platform)
-	if err != nil {
-		_ = r.Close()
-		return nil, err
-	}
-	return im, nil
-}
-
-// dial finds out how the registry wants to be talked to, and logs in.
-func dial(ctx context.Context, repo name.Repository, o Options) (*registry, error) {
-	auth, err := keychain{o.Warn}.resolve(ctx, repo.RegistryStr())
+// Dial finds out how the registry wants to be talked to, and logs in. What is
+// wrong with the credentials that were found goes to warn, once.
+func Dial(ctx context.Context, repo name.Repository, warn func(text string)) (*Client, error) {
+	auth, err := keychain{warn}.resolve(ctx, repo.RegistryStr())
 	if err != nil {
 		return nil, err
 	}
@@ -61,61 +61,48 @@ func dial(ctx context.Context, repo name.Repository, o Options) (*registry, erro
 		base.CloseIdleConnections()
 		return nil, registryError(ctx, repo.String(), err)
 	}
-	return &registry{repo: repo, base: base, rt: rt, store: o.Store}, nil
+	return &Client{repo: repo, base: base, rt: rt}, nil
 }
 
-func (r *registry) resolve(ctx context.Context, ref Ref, want Platform) (*Image, error) {
-	d, err := remote.Get(ref.remote, remote.WithTransport(r.rt), remote.WithContext(ctx))
+// Manifest returns what a reference of the repository names.
+func (c *Client) Manifest(ctx context.Context, ref name.Reference) (v1.Descriptor, []byte, error) {
+	d, err := remote.Get(ref, remote.WithTransport(c.rt), remote.WithContext(ctx))
 	if err != nil {
-		return nil, registryError(ctx, ref.Text, err)
+		return v1.Descriptor{}, nil, registryError(ctx, ref.Name(), err)
 	}
-	res := &resolver{src: r, want: want}
-	return res.image(ctx, d.Descriptor, d.Manifest)
+	return d.Descriptor, d.Manifest, nil
 }
 
-// Close implements backend.
-func (r *registry) Close() error {
-	r.base.CloseIdleConnections()
-	return nil
+// ManifestByDigest returns a manifest of the repository.
+func (c *Client) ManifestByDigest(ctx context.Context, digest string) ([]byte, error) {
+	_, raw, err := c.Manifest(ctx, c.repo.Digest(digest))
+	return raw, err
 }
 
-// blob implements backend. Manifests and configurations have addresses of their
-// own kind.
-func (r *registry) blob(ctx context.Context, d descriptor) ([]byte, error) {
-	if !d.MediaType.IsConfig() {
-		m, err := remote.Get(r.repo.Digest(d.Digest.String()), remote.WithTransport(r.rt), remote.WithContext(ctx))
-		if err != nil {
-			return nil, registryError(ctx, r.repo.String(), err)
-		}
-		return m.Manifest, nil
-	}
-	body, _, err := r.get(ctx, d.Digest.String(), 0)
+// Small returns a blob of at most size bytes.
+func (c *Client) Small(ctx context.Context, digest string, size int64) ([]byte, error) {
+	body, _, err := c.Blob(ctx, digest, 0)
 	if err != nil {
 		return nil, err
 	}
 	defer body.Close()
-	raw, err := io.ReadAll(io.LimitReader(body, d.Size+1))
+	raw, err := io.ReadAll(io.LimitReader(body, min(size, MaxManifest)+1))
 	if err != nil {
-		return nil, registryError(ctx, r.repo.String(), err)
+		return nil, registryError(ctx, c.repo.String(), err)
 	}
 	return raw, nil
 }
 
-// layer implements backend.
-func (r *registry) layer(ctx context.Context, _ int, l Layer, progress func(done, total int64)) (Blob, error) {
-	fetch := func(ctx context.Context, offset int64) (io.ReadCloser, int64, error) {
-		return r.get(ctx, l.Digest, offset)
-	}
-	f, err := r.store.Get(ctx, l.Digest, l.Size, fetch, progress)
-	if err != nil {
-		return Blob{}, err
-	}
-	return Blob{File: f, Size: l.Size}, nil
+// Close releases the connections.
+func (c *Client) Close() error {
+	c.base.CloseIdleConnections()
+	return nil
 }
 
-// get asks for a blob from offset on.
-func (r *registry) get(ctx context.Context, digest string, offset int64) (io.ReadCloser, int64, error) {
-	url := fmt.Sprintf("%s://%s/v2/%s/blobs/%s", r.repo.Scheme(), r.repo.RegistryStr(), r.repo.RepositoryStr(), digest)
+// Blob asks for a blob from offset on. The stream that comes starts there, or
+// at 0; start says which.
+func (c *Client) Blob(ctx context.Context, digest string, offset int64) (body io.ReadCloser, start int64, err error) {
+	url := fmt.Sprintf("%s://%s/v2/%s/blobs/%s", c.repo.Scheme(), c.repo.RegistryStr(), c.repo.RepositoryStr(), digest)
 	req, err := http.NewRequestWithContext(context.WithValue(ctx, unbounded{}, true), http.MethodGet, url, nil)
 	if err != nil {
 		return nil, 0, fmt.Errorf("ask for blob: %w", err)
@@ -124,9 +111,9 @@ func (r *registry) get(ctx context.Context, digest string, offset int64) (io.Rea
 	if offset > 0 {
 		req.Header.Set("Range", "bytes="+strconv.FormatInt(offset, 10)+"-")
 	}
-	resp, err := (&http.Client{Transport: r.rt, CheckRedirect: checkRedirect}).Do(req)
+	resp, err := (&http.Client{Transport: c.rt, CheckRedirect: checkRedirect}).Do(req)
 	if err != nil {
-		return nil, 0, registryError(ctx, r.repo.String(), err)
+		return nil, 0, registryError(ctx, c.repo.String(), err)
 	}
 	switch {
 	case resp.StatusCode == http.StatusPartialContent && offset > 0 &&
@@ -136,10 +123,10 @@ func (r *registry) get(ctx context.Context, digest string, offset int64) (io.Rea
 		return resp.Body, 0, nil
 	case offset > 0 && (resp.StatusCode == http.StatusRequestedRangeNotSatisfiable || resp.StatusCode == http.StatusPartialContent):
 		_ = resp.Body.Close()
-		return r.get(ctx, digest, 0)
+		return c.Blob(ctx, digest, 0)
 	}
 	defer resp.Body.Close()
-	return nil, 0, registryError(ctx, r.repo.String(), transport.CheckError(resp, http.StatusOK))
+	return nil, 0, registryError(ctx, c.repo.String(), transport.CheckError(resp, http.StatusOK))
 }
 
 // checkRedirect keeps a registry from sending us to addresses that it could not
@@ -174,11 +161,11 @@ func (g *guard) RoundTrip(req *http.Request) (*http.Response, error) {
 	if err != nil || req.Context().Value(unbounded{}) != nil {
 		return resp, err
 	}
-	if resp.ContentLength > maxManifest {
+	if resp.ContentLength > MaxManifest {
 		_ = resp.Body.Close()
-		return nil, malformed("a response of %d bytes", resp.ContentLength)
+		return nil, fault.BadImage("a response of %d bytes", resp.ContentLength)
 	}
-	resp.Body = &boundedBody{ReadCloser: resp.Body, left: maxManifest}
+	resp.Body = &boundedBody{ReadCloser: resp.Body, left: MaxManifest}
 	return resp, nil
 }
 
@@ -196,14 +183,14 @@ type boundedBody struct {
 func (b *boundedBody) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
 	if b.left -= int64(n); b.left < 0 {
-		return n, malformed("a response of more than %d bytes", maxManifest)
+		return n, fault.BadImage("a response of more than %d bytes", MaxManifest)
 	}
 	return n, err
 }
 
 // registryError names what went wrong between us and a registry.
 func registryError(ctx context.Context, what string, err error) error {
-	var own *Error
+	var own *fault.Error
 	var te *transport.Error
 	switch {
 	case err == nil:
@@ -216,19 +203,20 @@ func registryError(ctx context.Context, what string, err error) error {
 		host, _, _ := strings.Cut(what, "/")
 		switch te.StatusCode {
 		case http.StatusNotFound:
-			return &Error{Code: CodeNotFound, Message: "no such image in the registry: " + what, Fix: "check its name and tag", Err: printableError(err)}
+			return &fault.Error{Code: fault.NotFound, Message: "no such image in the registry: " + what, Fix: "check its name and tag", Err: printableError(err)}
 		case http.StatusUnauthorized, http.StatusForbidden:
-			return &Error{
-				Code: CodeAuth, Message: "registry refuses " + what + ": it does not exist, or the credentials for it are missing, wrong or expired",
+			return &fault.Error{
+				Code: fault.Auth, Message: "registry refuses " + what + ": it does not exist, or the credentials for it are missing, wrong or expired",
 				Fix: "check the name, or log in with: docker login " + host, Err: printableError(err),
 			}
 		}
-		return &Error{Code: CodeUnreachable, Message: "registry failed for " + what, Fix: "try again later", Err: printableError(err)}
+		return &fault.Error{Code: fault.Unreachable, Message: "registry failed for " + what, Fix: "try again later", Err: printableError(err)}
 	}
-	return &transient{&Error{
-		Code: CodeUnreachable, Message: "cannot reach the registry for " + what,
+	return &fault.Error{
+		Temporary: true,
+		Code:      fault.Unreachable, Message: "cannot reach the registry for " + what,
 		Fix: "check the network; an image that has been prepared before starts offline", Err: printableError(err),
-	}}
+	}
 }
 
 // printableError keeps a registry's text from reaching a terminal as it is.

@@ -1,4 +1,4 @@
-package source
+package registry
 
 import (
 	"bytes"
