@@ -242,11 +242,17 @@ func readPID(ctx context.Context, r *os.File) (int, error) {
 	_ = r.SetReadDeadline(deadline)
 	stop := context.AfterFunc(ctx, func() { _ = r.SetReadDeadline(time.Now()) })
 	defer stop()
-	b, err := io.ReadAll(io.LimitReader(r, 32))
+	// One read: runsc writes the number at once and keeps the pipe open for as
+	// long as it lives.
+	b := make([]byte, 32)
+	n, err := r.Read(b)
+	if errors.Is(err, io.EOF) {
+		return 0, errors.New("the sandbox started no process")
+	}
 	if err != nil {
 		return 0, fmt.Errorf("wait for the guest process: %w", err)
 	}
-	pid, err := strconv.Atoi(strings.TrimSpace(string(b)))
+	pid, err := strconv.Atoi(strings.TrimSpace(string(b[:n])))
 	if err != nil || pid <= 0 {
 		return 0, errors.New("the sandbox started no process")
 	}
