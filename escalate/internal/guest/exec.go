@@ -71,7 +71,10 @@ options:
 	}
 	env := os.Environ()
 	if login {
-		shell := loginShell(os.Getuid())
+		shell, err := loginShell(os.Getuid())
+		if err != nil {
+			return err
+		}
 		return execute(shell, []string{"-" + filepath.Base(shell)}, env)
 	}
 	path, err := lookUp(args[0], os.Getenv("PATH"))
@@ -158,18 +161,14 @@ func cause(err error) error {
 
 // loginShell returns the shell of a user: that of /etc/passwd, else bash, else
 // sh. A shell that is not there, or that refuses people, is passed over.
-func loginShell(uid int) string {
-	b, _ := os.ReadFile("/etc/passwd")
-	candidates := []string{"/bin/bash"}
-	if s := passwdShell(string(b), uid); s != "" {
-		candidates = []string{s, "/bin/bash"}
-	}
-	for _, c := range candidates {
-		if executable(c) == nil {
-			return c
+func loginShell(uid int) (string, error) {
+	passwd, _ := os.ReadFile("/etc/passwd") // without one, the others are tried
+	for _, c := range []string{passwdShell(string(passwd), uid), "/bin/bash", "/bin/sh"} {
+		if c != "" && executable(c) == nil {
+			return c, nil
 		}
 	}
-	return "/bin/sh"
+	return "", &ExecError{Status: statusNotFound, Reason: "cannot find a shell in the sandbox"}
 }
 
 // passwdShell returns the shell that passwd(5) text has for a user, empty when
@@ -181,7 +180,7 @@ func passwdShell(passwd string, uid int) string {
 			continue
 		}
 		switch filepath.Base(f[6]) {
-		case "nologin", "false", ".":
+		case "nologin", "false":
 			return ""
 		}
 		if !filepath.IsAbs(f[6]) {
