@@ -121,8 +121,9 @@ func TestInNamespace(t *testing.T) {
 	}
 	c := exec.Command("unshare", "--user", "--map-root-user", "--net", "sh", "-euc", `
 		ip link set lo up
-		ip link add out type dummy
-		echo 1 >/proc/sys/net/ipv6/conf/out/disable_ipv6
+		ip link add out type veth peer name far
+		ip link set far up
+		echo 1 | tee /proc/sys/net/ipv6/conf/out/disable_ipv6 >/proc/sys/net/ipv6/conf/far/disable_ipv6
 		ip addr add 192.0.2.1/24 dev out
 		ip link set out up arp off
 		ip route add 198.51.100.0/24 via 192.0.2.2 dev out
