@@ -115,6 +115,18 @@ var (
 	halves     = [...]netip.Prefix{netip.MustParsePrefix("0.0.0.0/1"), netip.MustParsePrefix("128.0.0.0/1")}
 )
 
+// Uplink returns the address, with its on-link prefix, that the outer side of a
+// pair of namespaces has on the tap device: the first of the network, which
+// slirp4netns leaves free.
+//
+// Routes alone are no boundary in the namespace that runsc reads: the
+// sandbox's kernel passes a loopback route by when a socket is bound to the
+// sandbox's own address, or to its interface. They are one in a namespace
+// around it, whose kernel forwards by destination alone.
+func (p *Policy) Uplink() netip.Prefix {
+	return netip.PrefixFrom(p.Address.Masked().Addr().Next(), p.Address.Bits())
+}
+
 // Render prints the policy for people and for golden tests, one rule a line.
 func (p *Policy) Render() string {
 	var b strings.Builder

@@ -127,7 +127,7 @@ func TestInNamespace(t *testing.T) {
 		ip addr add 192.0.2.1/24 dev out
 		ip link set out up arp off
 		ip route add 198.51.100.0/24 via 192.0.2.2 dev out
-		ip route add 10.0.0.0/8 via 127.0.0.1 dev lo
+		ip route add 10.0.0.0/8 via 127.0.0.1 dev lo src 127.0.0.1 # netstack picks this source itself
 		"$0"
 		awk '$1 == "out:" { print "sent", $11 }' /proc/net/dev >&2`, self)
 	c.Env = append(os.Environ(), asProber+"=1", "PATH="+os.Getenv("PATH")+":/usr/sbin:/sbin")

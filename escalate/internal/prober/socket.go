@@ -16,7 +16,9 @@ func sockaddr(a netip.AddrPort) *syscall.SockaddrInet4 {
 }
 
 // route returns the source address that a packet to a would get. A connected
-// UDP socket has asked for the route; no packet is sent.
+// UDP socket has asked for the route; no packet is sent. In the sandbox's kernel
+// the source is an address of the route's interface, so that it tells where the
+// route leads.
 func route(a netip.AddrPort) (netip.Addr, error) {
 	fd, err := socket(syscall.SOCK_DGRAM)
 	if err != nil {
