@@ -300,9 +300,21 @@ func (c *coordinator) expect(kind wire.Kind, v any) {
 	}
 }
 
+// freshState gives the generation a state directory of its own, as the
+// coordinator does.
+func (w *world) freshState(t testing.TB) {
+	t.Helper()
+	state, err := os.MkdirTemp(w.dir, "state")
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.plan.Runsc.StateDir = state
+}
+
 // bringUp does everything up to the running sandbox.
 func (w *world) bringUp(t testing.TB) *coordinator {
 	t.Helper()
+	w.freshState(t)
 	c := w.start(t)
 	c.sendPlan()
 	var a handoff.AnchorReady

@@ -37,8 +37,7 @@ type server struct {
 	slirp   *slirp.Process
 	runsc   *runsc.Client // nil until started
 	packets chan *wire.Packet
-	gone    chan error // why the handoff ended
-	signals chan os.Signal
+	gone    chan error // why the Host Coordinator is taken for gone
 }
 
 // errStop ends bring-up or service without being a failure: the Host
@@ -67,10 +66,9 @@ func serve(args []string, stderr io.Writer) int {
 	s := &server{
 		rep:     newReporter(seq, os.NewFile(handoff.LogFD, "log")),
 		packets: make(chan *wire.Packet),
-		gone:    make(chan error, 1),
-		signals: make(chan os.Signal, 4),
+		gone:    make(chan error, 2), // one each of read and watchParent
 	}
-	signal.Notify(s.signals, unix.SIGTERM, unix.SIGINT, unix.SIGHUP)
+	go s.watchParent(*parent)
 	child, err := proc.Watch(*slirpPID)
 	if err != nil {
 		s.rep.failed("network", err)
@@ -115,6 +113,22 @@ func (s *server) read(seq *wire.Seq) {
 			return
 		}
 		s.packets <- p
+	}
+}
+
+// watchParent takes the signals that would end the process, and among them the
+// one for the parent's death. It is sent for the death of the parent's thread
+// too, which means nothing, as does a signal from anybody else: what ends the
+// supervisor is its Host Coordinator. It ends with the process.
+func (s *server) watchParent(parent int) {
+	signals := make(chan os.Signal, 4)
+	signal.Notify(signals, unix.SIGTERM, unix.SIGINT, unix.SIGHUP)
+	for sig := range signals {
+		s.rep.log.Warn("signal", "signal", sig.String())
+		if got := unix.Getppid(); got != parent {
+			s.gone <- fmt.Errorf("the parent process is %d, was %d", got, parent)
+			return
+		}
 	}
 }
 
@@ -177,8 +191,6 @@ func (s *server) expectStart() error {
 		return &stepError{"network", fmt.Errorf("slirp4netns %s", s.slirp.Child.Exit())}
 	case err := <-s.gone:
 		return s.leaseEnd(err)
-	case sig := <-s.signals:
-		return s.signalled(sig)
 	}
 }
 
@@ -201,8 +213,6 @@ func (s *server) awaitSandbox() error {
 			return &stepError{"network", fmt.Errorf("slirp4netns %s", s.slirp.Child.Exit())}
 		case err := <-s.gone:
 			return s.leaseEnd(err)
-		case sig := <-s.signals:
-			return s.signalled(sig)
 		}
 	}()
 	cancel()
@@ -226,8 +236,6 @@ func (s *server) attend() error {
 		return s.stopOr(p)
 	case err := <-s.gone:
 		return s.leaseEnd(err)
-	case sig := <-s.signals:
-		return s.signalled(sig)
 	case <-s.slirp.Child.Done():
 		s.lost(handoff.ComponentNetwork, "slirp4netns", s.slirp.Child)
 	case <-s.runsc.Child.Done():
@@ -256,12 +264,6 @@ func (s *server) stopOr(p *wire.Packet) error {
 // leaseEnd is errStop, with the log's word on why.
 func (s *server) leaseEnd(err error) error {
 	s.rep.log.Warn("the coordinator is gone", "error", err.Error())
-	return errStop
-}
-
-// signalled is errStop. The signal is the parent's death in most cases.
-func (s *server) signalled(sig os.Signal) error {
-	s.rep.log.Warn("signal", "signal", sig.String())
 	return errStop
 }
 

@@ -1,13 +1,13 @@
 package mounts
 
 import (
-	"bytes"
 	"encoding/pem"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"strconv"
+	"strings"
 
 	"golang.org/x/sys/unix"
 )
@@ -63,16 +63,10 @@ func missing(host []string, bundle []byte) []string {
 	return out
 }
 
-// extend appends certificates to a bundle.
+// extend adds certificates to a bundle: in front, where nothing that the text
+// holds can keep a reader from finding them.
 func extend(bundle []byte, extra []string) []byte {
-	out := bytes.Clone(bundle)
-	if len(out) > 0 && out[len(out)-1] != '\n' {
-		out = append(out, '\n')
-	}
-	for _, c := range extra {
-		out = append(out, c...)
-	}
-	return out
+	return append([]byte(strings.Join(extra, "")), bundle...)
 }
 
 // caFiles are the files by which the host's certificates are trusted inside.

@@ -153,6 +153,9 @@ func overlay(lowers []int, state, target int) (_ int, err error) {
 		{"upperdir", fdPath(upper)},
 		{"workdir", fdPath(work)},
 		{"userxattr", ""},
+		// Where the kernel's default is on, an upper directory whose last overlay
+		// is not quite gone would be refused.
+		{"index", "off"},
 	}, 0)
 	if err != nil {
 		return -1, err

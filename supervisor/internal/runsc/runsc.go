@@ -63,10 +63,20 @@ func RunArgs(p *launch.Plan, l mounts.Layout) []string {
 		"run", "--bundle="+l.Bundle, p.SandboxID)
 }
 
+// recordPath is the file in which runsc records the sandbox's state. runsc
+// names it after the container and the sandbox, which are one here.
+func recordPath(p *launch.Plan, extension string) string {
+	return filepath.Join(p.Runsc.StateDir, p.SandboxID+"_sandbox:"+p.SandboxID+extension)
+}
+
 // Start writes the bundle and starts the client. The caller must be on a
 // locked thread that lives as long as the process: the parent-death signal is
 // bound to it.
 func Start(p *launch.Plan, l mounts.Layout) (*Client, error) {
+	// An old record would be taken for the new sandbox's.
+	if _, err := os.Lstat(recordPath(p, ".state")); !errors.Is(err, os.ErrNotExist) {
+		return nil, fmt.Errorf("the runsc state directory %s is not fresh: it knows the sandbox %s already", p.Runsc.StateDir, p.SandboxID)
+	}
 	text, err := encode(Spec(p, l))
 	if err != nil {
 		return nil, fmt.Errorf("render bundle: %w", err)
@@ -117,9 +127,7 @@ func (c *Client) Running(ctx context.Context) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, startTimeout,
 		fmt.Errorf("the sandbox did not answer within %s", startTimeout))
 	defer cancel()
-	id := c.plan.SandboxID
-	// runsc names it so: container id, sandbox id, both the same here.
-	path := filepath.Join(c.plan.Runsc.StateDir, id+"_sandbox:"+id+".state")
+	path := recordPath(c.plan, ".state")
 	tick := time.NewTicker(2 * time.Millisecond)
 	defer tick.Stop()
 	for {

@@ -40,9 +40,10 @@ var initArgs = []string{"/run/lazaret/escalate", "_init"}
 
 // Spec renders the OCI configuration. It is pure.
 //
-// /tmp and /run are directories of the transient root overlay rather than
-// tmpfs: they are as transient, and a large build in /tmp costs disk space
-// instead of the sandbox's life.
+// /tmp is a tmpfs of the sandbox's own, as on most desktops. runsc would make
+// it one by itself while the image's is empty, so that it is spelt out. /run
+// stays a directory of the transient root overlay, where packages and
+// /run/lazaret find what the image put there.
 func Spec(p *launch.Plan, l mounts.Layout) *specs.Spec {
 	s := &specs.Spec{
 		Version:  specs.Version,
@@ -65,6 +66,7 @@ func Spec(p *launch.Plan, l mounts.Layout) *specs.Spec {
 			{Destination: "/dev", Type: "tmpfs", Source: "tmpfs", Options: []string{"nosuid", "strictatime", "mode=755"}},
 			{Destination: "/dev/pts", Type: "devpts", Source: "devpts", Options: []string{"nosuid", "noexec", "newinstance", "ptmxmode=0666", "mode=0620", "gid=5"}},
 			{Destination: "/dev/shm", Type: "tmpfs", Source: "shm", Options: []string{"nosuid", "noexec", "nodev", "mode=1777"}},
+			{Destination: "/tmp", Type: "tmpfs", Source: "tmpfs", Options: []string{"nosuid", "nodev", "mode=1777"}},
 		},
 		Linux: &specs.Linux{
 			Namespaces: []specs.LinuxNamespace{
