@@ -32,6 +32,7 @@ type generation struct {
 	reporter *reporter
 	journal  *journal
 
+	ids     componentIDs
 	plan    *launch.Plan
 	lease   io.Closer
 	anchor  *trust.Anchor
@@ -120,7 +121,7 @@ func (g *generation) step(ctx context.Context, e protocol.Event) bool {
 	}
 	was := g.state
 	g.state = next
-	g.journal.transition(ctx, was, next, e)
+	g.journal.transition(was, next, e)
 	over := false
 	for _, eff := range effects {
 		over = g.perform(ctx, eff) || over
@@ -154,7 +155,7 @@ func (g *generation) perform(ctx context.Context, eff protocol.Effect) bool {
 	case protocol.LaunchSupervisor:
 		g.launch(ctx)
 	case protocol.StartSandbox:
-		g.startSandbox(ctx)
+		g.startSandbox()
 	case protocol.IssueTrust:
 		g.issueTrust(ctx)
 	case protocol.VerifyPolicy:
@@ -162,7 +163,7 @@ func (g *generation) perform(ctx context.Context, eff protocol.Effect) bool {
 	case protocol.Publish:
 		g.publish(ctx)
 	case protocol.Admit:
-		g.journal.admitted(ctx, eff.Session, g.interactive[eff.Session])
+		g.journal.admitted(eff.Session, g.interactive[eff.Session])
 		g.answer(eff.Session, answer{admitted: true})
 	case protocol.Refuse:
 		delete(g.sessions, eff.Session)
@@ -171,13 +172,13 @@ func (g *generation) perform(ctx context.Context, eff protocol.Effect) bool {
 		g.endSession(ctx, eff.Session)
 	case protocol.Withdraw:
 		g.server.Withdraw()
-		g.journal.withdrawn(ctx, g.state.Phase)
+		g.journal.withdrawn(g.state.Phase)
 	case protocol.EndAll:
 		g.endAll(eff)
 	case protocol.StopSupervisor:
 		g.stopSupervisor()
 	case protocol.Release:
-		g.release(ctx)
+		g.release()
 		return true
 	}
 	return false
@@ -235,20 +236,22 @@ func (g *generation) endAll(eff protocol.EndAll) {
 
 // release ends the generation on the host: what is left are records, the
 // lease, and the runtime directory.
-func (g *generation) release(ctx context.Context) {
+func (g *generation) release() {
 	select {
 	case <-g.over:
 	default:
 		close(g.over)
 	}
-	if err := g.lease.Close(); err != nil {
-		g.log.Error("cannot release the prepared-lower lease", "err", err)
+	if g.lease != nil {
+		if err := g.lease.Close(); err != nil {
+			g.log.Error("cannot release the prepared-lower lease", "err", err)
+		}
 	}
 	outcome := "ended"
 	if g.failure != nil {
 		outcome = g.failure.text
 	}
-	g.journal.ended(ctx, outcome)
+	g.journal.ended(outcome)
 	if err := clearRuntime(g.req.RuntimeDir); err != nil {
 		g.log.Error("cannot clear the runtime directory", "err", err)
 	}

@@ -10,15 +10,37 @@ import (
 
 // journal writes the generation's document as the generation goes. Intent is
 // on record before each external effect; what cannot be written is logged and
-// costs recovery material, never a running session.
+// costs recovery material, never a running session. It belongs to the loop's
+// goroutine, but for leased.
 type journal struct {
 	store      *store.Store
 	log        *slog.Logger
 	generation string
 	published  func() (store.Publication, error)
 
+	// ctx is never cancelled: the end of a generation is on record whatever has
+	// ended it.
+	ctx context.Context
+
 	roles map[store.Role]bool // intended and not yet released
-	lease string              // prepared-artifact id
+	lease string              // prepared-artifact id; set before the loop can read it
+}
+
+func newJournal(st *store.Store, log *slog.Logger, generation string, published func() (store.Publication, error)) *journal {
+	return &journal{
+		store: st, log: log, generation: generation, published: published,
+		ctx: context.Background(), roles: map[store.Role]bool{},
+	}
+}
+
+// leased records a lease before its file is written. Unlike the rest it must
+// succeed: a file that no record names would never be released.
+func (j *journal) leased(preparedID, path string) error {
+	if err := j.store.AddLease(j.ctx, j.generation, preparedID, path); err != nil {
+		return err
+	}
+	j.lease = preparedID
+	return nil
 }
 
 func (j *journal) note(what string, err error) {
@@ -27,72 +49,74 @@ func (j *journal) note(what string, err error) {
 	}
 }
 
-func (j *journal) intent(ctx context.Context, role store.Role) {
+func (j *journal) intent(role store.Role) {
 	j.roles[role] = true
-	j.note("intent "+string(role), j.store.RecordIntent(ctx, j.generation, role))
+	j.note("intent "+string(role), j.store.RecordIntent(j.ctx, j.generation, role))
 }
 
-func (j *journal) owned(ctx context.Context, role store.Role, o store.Ownership) {
-	j.note("ownership "+string(role), j.store.RecordOwned(ctx, j.generation, role, o))
+func (j *journal) owned(role store.Role, o store.Ownership) {
+	j.note("ownership "+string(role), j.store.RecordOwned(j.ctx, j.generation, role, o))
 }
 
-func (j *journal) released(ctx context.Context, role store.Role) {
+func (j *journal) released(role store.Role) {
 	if !j.roles[role] {
 		return
 	}
 	delete(j.roles, role)
-	j.note("release "+string(role), j.store.RecordReleased(ctx, j.generation, role))
+	j.note("release "+string(role), j.store.RecordReleased(j.ctx, j.generation, role))
 }
 
 // transition records what an event has changed.
-func (j *journal) transition(ctx context.Context, was, now protocol.State, e protocol.Event) {
+func (j *journal) transition(was, now protocol.State, e protocol.Event) {
 	switch e := e.(type) {
 	case protocol.Published:
 		p, err := j.published()
 		j.note("publication", err)
 		if err == nil {
-			j.note("publication", j.store.Publish(ctx, j.generation, p))
+			j.note("publication", j.store.Publish(j.ctx, j.generation, p))
 		}
 	case protocol.Attached:
-		j.note("session", j.store.SetSession(ctx, j.generation, e.Session, now.Sessions[e.Session], nil))
+		j.note("session", j.store.SetSession(j.ctx, j.generation, e.Session, now.Sessions[e.Session], nil))
 	case protocol.Ended:
-		j.note("session", j.store.EndSession(ctx, j.generation, e.Session, nil))
+		j.note("session", j.store.EndSession(j.ctx, j.generation, e.Session, nil))
 	case protocol.ComponentStopped:
 		switch e.Component {
 		case protocol.ComponentSandbox:
-			j.released(ctx, store.RoleSandbox)
+			j.released(store.RoleSandbox)
 		case protocol.ComponentNetwork:
-			j.released(ctx, store.RoleHelper)
-			j.released(ctx, store.RoleNetwork)
+			j.released(store.RoleHelper)
+			j.released(store.RoleNetwork)
 		case protocol.ComponentAnchor:
-			j.released(ctx, store.RoleAnchor)
+			j.released(store.RoleAnchor)
 		}
 	}
 	if was.Phase != now.Phase && !was.Published && now.Phase != protocol.Ready && now.Phase != protocol.Absent {
-		j.note("phase", j.store.SetPhase(ctx, j.generation, now.Phase))
+		j.note("phase", j.store.SetPhase(j.ctx, j.generation, now.Phase))
 	}
 }
 
-func (j *journal) admitted(ctx context.Context, session string, tty bool) {
-	j.note("session", j.store.AddSession(ctx, j.generation, session, tty))
+func (j *journal) admitted(session string, tty bool) {
+	j.note("session", j.store.AddSession(j.ctx, j.generation, session, tty))
 }
 
-func (j *journal) withdrawn(ctx context.Context, to protocol.DomainPhase) {
+func (j *journal) withdrawn(to protocol.DomainPhase) {
 	if to != protocol.Stopping {
 		to = protocol.Failed
 	}
-	j.note("withdrawal", j.store.Withdraw(ctx, j.generation, to))
+	j.note("withdrawal", j.store.Withdraw(j.ctx, j.generation, to))
 }
 
 // ended closes the document: the supervisor is gone, and everything that it
 // owned with it.
-func (j *journal) ended(ctx context.Context, outcome string) {
+func (j *journal) ended(outcome string) {
 	for _, role := range []store.Role{
 		store.RoleSandbox, store.RoleHelper, store.RoleNetwork, store.RoleAnchor,
 		store.RoleSupervisor, store.RoleTrust, store.RoleCoordinator,
 	} {
-		j.released(ctx, role)
+		j.released(role)
 	}
-	j.note("lease", j.store.ReleaseLease(ctx, j.generation, j.lease))
-	j.note("end", j.store.EndGeneration(ctx, j.generation, outcome))
+	if j.lease != "" {
+		j.note("lease", j.store.ReleaseLease(j.ctx, j.generation, j.lease))
+	}
+	j.note("end", j.store.EndGeneration(j.ctx, j.generation, outcome))
 }

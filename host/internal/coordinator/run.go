@@ -15,6 +15,7 @@ import (
 	"lazaret.dev/lazaret/host/internal/config"
 	"lazaret.dev/lazaret/host/internal/control"
 	"lazaret.dev/lazaret/host/internal/netpolicy"
+	"lazaret.dev/lazaret/host/internal/session"
 	"lazaret.dev/lazaret/host/internal/spawn"
 	"lazaret.dev/lazaret/host/internal/store"
 	"lazaret.dev/lazaret/host/internal/trust"
@@ -112,9 +113,8 @@ func serveGeneration(ctx context.Context, req *Request, lock *os.File, log *slog
 	if err := recoverGeneration(ctx, st, req, log); err != nil {
 		return err
 	}
-	g, err := prepare(ctx, req, st, log, r)
+	g, err := begin(ctx, req, st, log, r)
 	if err != nil {
-		_ = clearRuntime(req.RuntimeDir) // what was made for this start; an error is the next start's to report
 		return err
 	}
 	defer r.supervisorLog.Close()
@@ -166,93 +166,82 @@ func raiseFileLimit() error {
 	return nil
 }
 
-// prepare makes everything that a generation needs before its first event.
-func prepare(ctx context.Context, req *Request, st *store.Store, log *slog.Logger, r *reporter) (*generation, error) {
+// begin makes a generation and puts it on record, before anything of it exists.
+func begin(ctx context.Context, req *Request, st *store.Store, log *slog.Logger, r *reporter) (*generation, error) {
 	g := &generation{
 		req: *req, log: log, logDir: req.LogDir, reporter: r,
 		inbox: make(chan func()), done: make(chan struct{}), over: make(chan struct{}),
 		state: protocol.Initial(), answers: map[string]chan answer{},
 		sessions: map[string]*served{}, interactive: map[string]bool{},
 	}
-	ids, err := mintIDs()
-	if err != nil {
+	var err error
+	if g.ids, err = mintIDs(); err != nil {
 		return nil, err
 	}
 	g.self = identity.Identity{
 		Role: identity.RoleCoordinator, Profile: req.Domain.Profile, DomainID: req.Domain.ID,
-		Generation: req.Generation, Component: ids.coordinator,
+		Generation: req.Generation, Component: g.ids.coordinator,
 	}
 	if g.anchor, err = trust.NewAnchor(g.self, time.Now); err != nil {
 		return nil, err
 	}
-	net, err := derivePolicy(&req.Domain)
+	self, err := procOf(os.Getpid())
 	if err != nil {
 		return nil, err
 	}
-	for _, w := range net.Warnings {
-		r.warn(w)
-	}
-	img, err := prepareImage(ctx, req, r)
-	if err != nil {
-		return nil, err
-	}
-	g.imgEnv = img.Config.Env
-	boot, err := bootID()
-	if err != nil {
+	if r.supervisorLog, err = OpenLog(filepath.Join(req.LogDir, "supervisor.log")); err != nil {
 		return nil, err
 	}
 	if err := st.BeginGeneration(ctx, store.New{
-		ID: req.Generation, Phase: protocol.Starting, BootID: boot, ConfigFingerprint: req.Fingerprint(),
-		CoordinatorID: ids.coordinator, SandboxID: ids.sandbox, NetworkID: ids.network,
+		ID: req.Generation, Phase: protocol.Starting, BootID: self.BootID, ConfigFingerprint: req.Fingerprint(),
+		CoordinatorID: g.ids.coordinator, SandboxID: g.ids.sandbox, NetworkID: g.ids.network,
 	}); err != nil {
+		_ = r.supervisorLog.Close()
 		return nil, err
 	}
-	g.journal = &journal{
-		store: st, log: log, generation: req.Generation, lease: img.ID,
-		roles: map[store.Role]bool{}, published: g.publication,
-	}
-	if err := g.own(ctx, img); err != nil {
-		g.abandon(ctx, err)
-		return nil, err
-	}
-	if g.plan, err = buildPlan(req, ids, img, net); err != nil {
-		g.abandon(ctx, err)
-		return nil, err
-	}
-	g.sandbox.Runsc, g.sandbox.StateDir, g.sandbox.ID = req.Tools.Runsc, g.plan.Runsc.StateDir, g.plan.SandboxID
-	if r.supervisorLog, err = OpenLog(filepath.Join(req.LogDir, "supervisor.log")); err != nil {
-		g.abandon(ctx, err)
-		return nil, err
-	}
+	g.journal = newJournal(st, log, req.Generation, g.publication)
+	g.journal.intent(store.RoleCoordinator)
+	g.journal.owned(store.RoleCoordinator, store.Ownership{Proc: &self})
 	return g, nil
 }
 
-// own takes the prepared-lower lease. It is in the store before its file is
-// written, and the file is on the disk before anything is mounted (FR-22).
-func (g *generation) own(ctx context.Context, img *preparedImage) error {
-	self, err := procOf(os.Getpid())
+// furnish makes what the launch plan needs: the policy, the prepared lower and
+// its lease, the directories. It runs beside the supervisor's start.
+func (g *generation) furnish(ctx context.Context) error {
+	net, err := derivePolicy(&g.req.Domain)
 	if err != nil {
 		return err
 	}
-	g.journal.intent(ctx, store.RoleCoordinator)
-	g.journal.owned(ctx, store.RoleCoordinator, store.Ownership{Proc: &self})
+	for _, w := range net.Warnings {
+		g.reporter.warn(w)
+	}
+	img, err := prepareImage(ctx, &g.req, g.reporter)
+	if err != nil {
+		return err
+	}
+	g.imgEnv = img.Config.Env
+	if err := g.acquire(ctx, img); err != nil {
+		return err
+	}
+	if g.plan, err = buildPlan(&g.req, g.ids, img, net); err != nil {
+		return err
+	}
+	g.sandbox = session.Sandbox{Runsc: g.req.Tools.Runsc, StateDir: g.plan.Runsc.StateDir, ID: g.plan.SandboxID}
+	return nil
+}
+
+// acquire takes the prepared-lower lease. It is in the store before its file is
+// written, and the file is on the disk before anything is mounted (FR-22).
+func (g *generation) acquire(ctx context.Context, img *preparedImage) error {
 	path, err := img.leasePath(&g.req)
 	if err != nil {
 		return err
 	}
-	if err := g.journal.store.AddLease(ctx, g.req.Generation, img.ID, path); err != nil {
+	if err := g.journal.leased(img.ID, path); err != nil {
 		return err
 	}
 	g.lease, err = img.acquire(ctx, &g.req)
 	return err
-}
-
-// abandon ends a generation that never started anything.
-func (g *generation) abandon(ctx context.Context, cause error) {
-	if g.lease != nil {
-		_ = g.lease.Close() // collection finds the file's generation over
-	}
-	g.journal.ended(context.WithoutCancel(ctx), cause.Error())
 }
 
 // publication describes the control socket for the store.

@@ -9,6 +9,7 @@ import (
 	"lazaret.dev/lazaret/host/internal/spawn"
 	"lazaret.dev/lazaret/host/internal/store"
 	"lazaret.dev/lazaret/protocol"
+	pc "lazaret.dev/lazaret/protocol/control"
 	"lazaret.dev/lazaret/protocol/handoff"
 	"lazaret.dev/lazaret/protocol/netpolicy"
 )
@@ -17,24 +18,31 @@ import (
 // killed, which takes its namespaces and their mounts with it.
 const teardownGrace = 15 * time.Second
 
-// launch starts the Runtime Supervisor. Its intent is on record first.
+// launch starts the Runtime Supervisor, whose intent is on record first, and
+// furnishes its plan meanwhile: its namespaces need nothing of it.
 func (g *generation) launch(ctx context.Context) {
 	for _, role := range []store.Role{store.RoleSupervisor, store.RoleAnchor, store.RoleNetwork, store.RoleHelper} {
-		g.journal.intent(ctx, role)
+		g.journal.intent(role)
 	}
+	furnished := make(chan error, 1)
+	g.tasks.Go(func() { furnished <- g.furnish(ctx) })
 	g.tasks.Go(func() {
 		super, err := spawn.Supervise(ctx, g.req.Tools.Supervisor, g.req.Mapping, g.reporter.supervisorLog)
-		g.do(func() { g.launched(ctx, super, err) })
+		if ferr := <-furnished; ferr != nil {
+			err = ferr // what the user can mend comes first
+		}
+		if err == nil {
+			err = super.SendPlan(g.plan)
+		}
+		if err != nil && super != nil {
+			super.Kill()
+		}
+		g.do(func() { g.launched(super, err) })
 	})
 }
 
-// launched continues on the loop once the supervisor has said hello, or not.
-func (g *generation) launched(ctx context.Context, super *spawn.Supervisor, err error) {
-	if err == nil {
-		if err = super.SendPlan(g.plan); err != nil {
-			super.Kill()
-		}
-	}
+// launched continues on the loop once the supervisor has its plan, or has not.
+func (g *generation) launched(super *spawn.Supervisor, err error) {
 	if err != nil {
 		g.fail(err.Error(), hintOf(err))
 		g.pending = append(g.pending, protocol.SupervisorGone{Reason: err.Error()})
@@ -42,8 +50,8 @@ func (g *generation) launched(ctx context.Context, super *spawn.Supervisor, err 
 	}
 	g.super = super
 	hello := super.Hello()
-	g.journal.owned(ctx, store.RoleSupervisor, store.Ownership{Proc: &hello.Proc, MntNS: hello.MntNS})
-	g.reporter.phase("network")
+	g.journal.owned(store.RoleSupervisor, store.Ownership{Proc: &hello.Proc, MntNS: hello.MntNS})
+	g.reporter.phase(pc.PhaseNetwork)
 	g.tasks.Go(func() { g.receive(super) })
 	if g.state.Phase != protocol.Starting {
 		g.stopSupervisor() // the generation was ended while the supervisor started
@@ -60,26 +68,26 @@ func (g *generation) receive(super *spawn.Supervisor) {
 			g.post(protocol.SupervisorGone{Reason: "the Runtime Supervisor has gone"})
 			return
 		}
-		g.do(func() { g.supervisorMessage(context.Background(), msg) })
+		g.do(func() { g.supervisorMessage(msg) })
 	}
 }
 
-func (g *generation) supervisorMessage(ctx context.Context, msg any) {
+func (g *generation) supervisorMessage(msg any) {
 	post := func(e protocol.Event) { g.pending = append(g.pending, e) }
 	switch m := msg.(type) {
 	case handoff.AnchorReady:
-		g.journal.owned(ctx, store.RoleAnchor, store.Ownership{MountIDs: m.MountIDs, PreparedID: g.plan.Rootfs.PreparedID})
+		g.journal.owned(store.RoleAnchor, store.Ownership{MountIDs: m.MountIDs, PreparedID: g.plan.Rootfs.PreparedID})
 		post(protocol.AnchorMounted{})
 	case handoff.NetworkReady:
 		if err := g.checkReadiness(m); err != nil {
 			g.lose(protocol.ComponentNetwork, err)
 			return
 		}
-		g.journal.owned(ctx, store.RoleHelper, store.Ownership{Proc: &m.Slirp})
-		g.journal.owned(ctx, store.RoleNetwork, store.Ownership{NetNS: m.NetNS, NetworkFingerprint: m.Fingerprint})
+		g.journal.owned(store.RoleHelper, store.Ownership{Proc: &m.Slirp})
+		g.journal.owned(store.RoleNetwork, store.Ownership{NetNS: m.NetNS, NetworkFingerprint: m.Fingerprint})
 		post(protocol.NetworkReady{Readiness: m.Fingerprint})
 	case handoff.SandboxReady:
-		g.journal.owned(ctx, store.RoleSandbox, store.Ownership{Proc: &m.Runsc})
+		g.journal.owned(store.RoleSandbox, store.Ownership{Proc: &m.Runsc})
 		post(protocol.SandboxStarted{})
 	case handoff.HelperLost:
 		post(protocol.Lost{Component: component(m.Component), Reason: m.Reason})
@@ -123,9 +131,9 @@ func (g *generation) checkReadiness(m handoff.NetworkReady) error {
 	return nil
 }
 
-func (g *generation) startSandbox(ctx context.Context) {
-	g.journal.intent(ctx, store.RoleSandbox)
-	g.reporter.phase("sandbox")
+func (g *generation) startSandbox() {
+	g.journal.intent(store.RoleSandbox)
+	g.reporter.phase(pc.PhaseSandbox)
 	if err := g.super.StartSandbox(); err != nil {
 		g.lose(protocol.ComponentSandbox, fmt.Errorf("start the sandbox: %w", err))
 	}
