@@ -2,9 +2,11 @@ package coordinator
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"lazaret.dev/lazaret/host/internal/control"
+	"lazaret.dev/lazaret/host/internal/netpolicy"
 	"lazaret.dev/lazaret/host/internal/session"
 	"lazaret.dev/lazaret/protocol"
 	pc "lazaret.dev/lazaret/protocol/control"
@@ -106,6 +108,9 @@ func (g *generation) run(ctx context.Context, s *served, req pc.OpenRequest) pc.
 	if s.conn.WriteJSON(pc.FrameAdmitted, pc.Admitted{Session: s.id}) != nil {
 		return pc.Exit{}
 	}
+	if !req.Quiet {
+		g.noticeNewAddresses(s)
+	}
 	sess, err := session.Start(ctx, g.sandbox, session.Spec{
 		ID: s.id, Argv: req.Argv, Env: g.sessionEnv(req.Env), Cwd: guestWorkspace, TTY: req.TTY, Size: req.Size,
 	}, output{s.conn})
@@ -147,6 +152,20 @@ func (g *generation) run(ctx context.Context, s *served, req pc.OpenRequest) pc.
 	}
 	exit, _ := g.overExit()
 	return exit
+}
+
+// noticeNewAddresses says which addresses the host has gained since the policy
+// was derived: they are denied from the next start on (design section 9).
+func (g *generation) noticeNewAddresses(s *served) {
+	fresh, err := netpolicy.Undenied(netpolicy.Machine{}, g.plan.Network)
+	if err != nil {
+		g.log.Warn("cannot look for new host addresses", "err", err)
+		return
+	}
+	for _, a := range fresh {
+		_ = s.conn.WriteJSON(pc.FrameNotice, pc.Notice{Text: fmt.Sprintf(
+			"the host has the new address %s, which this sandbox may reach until it is started again", a)})
+	}
 }
 
 // commandExit tells a command's own status from what runsc reports when the
