@@ -72,6 +72,19 @@ test-long: go-check ## as test, with the sampled tests run in full
 	@$(MAKE) --no-print-directory build image
 	@GO='$(GO)' LAZARET_TEST_LONG=1 packaging/test/run -timeout 3h $(TESTFLAGS) $(PKGS)
 
+.PHONY: explore
+explore: go-check ## visit every state of the protocol's full fixture (minutes, some GiB)
+	LAZARET_EXPLORE=1 $(GO) test -count=1 -timeout 60m -run 'TestExplore' -v ./protocol
+
+# TLC builds with javac from its public source, tlaplus/tlaplus.
+TLCFLAGS ?= -workers auto
+.PHONY: tlc
+tlc: ## check protocol/Lazaret.tla with TLC: make tlc TLC=tla2tools.jar (or a class path)
+	@test -n '$(TLC)' || { echo 'make tlc needs TLC=path/to/tla2tools.jar, or a class path' >&2; exit 2; }
+	@mkdir -p '$(B)/tlc'
+	@for c in Lazaret LazaretFull; do \
+		java -XX:+UseParallelGC -cp '$(TLC)' tlc2.TLC $(TLCFLAGS) -metadir '$(CURDIR)/$(B)/tlc' -config "protocol/$$c.cfg" protocol/Lazaret.tla || exit 1; done
+
 .PHONY: attack
 attack: ## run what a hostile program inside would try
 	@$(MAKE) --no-print-directory test TESTFLAGS='-run Attack|Hostile'

@@ -11,12 +11,12 @@ type DomainPhase string
 
 // The Domain phases.
 const (
-	Absent     DomainPhase = "Absent"
-	Recovering DomainPhase = "Recovering"
-	Starting   DomainPhase = "Starting"
-	Ready      DomainPhase = "Ready"
-	Stopping   DomainPhase = "Stopping"
-	Failed     DomainPhase = "Failed"
+	Absent     DomainPhase = "Absent"     // no generation lives; a dead one may have left a Record
+	Recovering DomainPhase = "Recovering" // what a dead generation has left is being cleared away
+	Starting   DomainPhase = "Starting"   // preparation, up to publication
+	Ready      DomainPhase = "Ready"      // published: sessions are admitted
+	Stopping   DomainPhase = "Stopping"   // an orderly teardown
+	Failed     DomainPhase = "Failed"     // a teardown that a failure has begun
 )
 
 // UnmarshalText refuses unknown phases.
@@ -38,21 +38,6 @@ func (s *ResourceState) UnmarshalText(b []byte) error {
 	return decodeEnum(s, b, "resource state", ResourceStopped, ResourceReady)
 }
 
-// SessionPhase is the phase of one Client Session.
-type SessionPhase string
-
-// The session phases. A session that has ended is no longer in the state.
-const (
-	SessionRegistered SessionPhase = "Registered" // admitted, its command not yet started
-	SessionAttached   SessionPhase = "Attached"   // its command runs
-	SessionClosing    SessionPhase = "Closing"    // deregistered; its processes are being ended
-)
-
-// UnmarshalText refuses unknown phases.
-func (p *SessionPhase) UnmarshalText(b []byte) error {
-	return decodeEnum(p, b, "session phase", SessionRegistered, SessionAttached, SessionClosing)
-}
-
 // Component names one ordered resource of a generation.
 type Component string
 
@@ -69,13 +54,26 @@ func (c *Component) UnmarshalText(b []byte) error {
 	return decodeEnum(c, b, "component", ComponentAnchor, ComponentNetwork, ComponentSandbox)
 }
 
-// State is the protocol state of one Domain generation. It is a value: Next
-// never changes the state that it is given.
-type State struct {
-	Phase       DomainPhase `json:"phase"`
-	Generation  string      `json:"generation,omitempty"`
-	Fingerprint string      `json:"fingerprint,omitempty"` // Configuration Fingerprint
+// ComponentIDs are the runtime component IDs of one generation. They name
+// protocol peers; no process id stands for any of them (SR-16, SR-17).
+type ComponentIDs struct {
+	Coordinator string `json:"coordinator"` // Session Coordinator ID
+	Sandbox     string `json:"sandbox"`     // Agent Sandbox ID
+	Network     string `json:"network"`     // Network Sidecar ID
+}
 
+// State is the protocol state of one Domain. It is a value: Next never changes
+// the state that it is given.
+type State struct {
+	Phase       DomainPhase  `json:"phase"`
+	Generation  string       `json:"generation,omitempty"`  // the live one
+	Previous    string       `json:"previous,omitempty"`    // the one before: its credentials are stale
+	Fingerprint string       `json:"fingerprint,omitempty"` // Configuration Fingerprint
+	IDs         ComponentIDs `json:"ids"`
+	Confined    bool         `json:"confined"` // Start.Confined
+	Isolated    bool         `json:"isolated"` // Start.Isolated
+
+	Lease     string        `json:"lease,omitempty"` // prepared-artifact id that the generation holds
 	Anchor    ResourceState `json:"anchor"`
 	Network   ResourceState `json:"network"`
 	Readiness string        `json:"readiness,omitempty"` // network readiness fingerprint
@@ -84,23 +82,53 @@ type State struct {
 	Verified  bool          `json:"verified"` // the policy was proven from inside the sandbox
 	Published bool          `json:"published"`
 
-	Sessions map[string]SessionPhase `json:"sessions,omitempty"`
+	// Intents is the durable intent of the live generation: a role is in it from
+	// before its resource may exist until the resource was seen to be gone.
+	Intents map[Role]Intent `json:"intents,omitempty"`
+
+	// Record is what a dead generation has left on record, or nil.
+	Record *Record `json:"record,omitempty"`
+
+	Sessions map[string]Session `json:"sessions,omitempty"`
+	Requests map[string]Request `json:"requests,omitempty"` // of the sessions in Sessions
 }
 
-// Initial is the state of a Domain that has no generation.
+// Initial is the state of a Domain that has no generation and no record.
 func Initial() State {
 	return State{Phase: Absent, Anchor: ResourceStopped, Network: ResourceStopped, Sandbox: ResourceStopped}
 }
 
+// Left is the state of a Domain whose last generation has not ended but died,
+// as the next holder of the Domain lock reads it from the store.
+func Left(r Record) State {
+	s := Initial()
+	s.Previous = r.Generation
+	s.Record = &Record{Generation: r.Generation, Intents: maps.Clone(r.Intents), Lease: r.Lease}
+	return s
+}
+
 // clone returns a copy that shares nothing with s.
 func (s State) clone() State {
+	s.Intents = maps.Clone(s.Intents)
 	s.Sessions = maps.Clone(s.Sessions)
+	s.Requests = maps.Clone(s.Requests)
+	if s.Record != nil {
+		r := *s.Record
+		r.Intents = maps.Clone(r.Intents)
+		s.Record = &r
+	}
 	return s
 }
 
 // SessionIDs returns the sessions' ids in a stable order.
 func (s State) SessionIDs() []string {
 	return slices.Sorted(maps.Keys(s.Sessions))
+}
+
+// HostRunning reports whether a host process may be running for the request:
+// from the moment that its start is ordered until it was seen to be gone.
+func (s State) HostRunning(request string) bool {
+	return s.Requests[request].Phase.host()
 }
 
 // decodeEnum sets *p to b when b is one of the allowed values.

@@ -10,6 +10,7 @@ package coordinator
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"log/slog"
 	"sync"
@@ -18,6 +19,7 @@ import (
 	"lazaret.dev/lazaret/host/internal/control"
 	"lazaret.dev/lazaret/host/internal/session"
 	"lazaret.dev/lazaret/host/internal/spawn"
+	"lazaret.dev/lazaret/host/internal/store"
 	"lazaret.dev/lazaret/host/internal/trust"
 	"lazaret.dev/lazaret/protocol"
 	"lazaret.dev/lazaret/protocol/identity"
@@ -79,7 +81,13 @@ func (g *generation) post(e protocol.Event) {
 // loop runs the generation from its Start to its Release.
 func (g *generation) loop(ctx context.Context) {
 	defer close(g.done)
-	g.pending = append(g.pending, protocol.Start{Generation: g.req.Generation, Fingerprint: g.req.Fingerprint()})
+	g.pending = append(g.pending, protocol.Start{
+		Generation: g.req.Generation, Fingerprint: g.req.Fingerprint(),
+		IDs: protocol.ComponentIDs{Coordinator: g.ids.coordinator, Sandbox: g.ids.sandbox, Network: g.ids.network},
+		// The request's Domain was resolved from a configuration that is refused
+		// beneath a mounted path, and the supervisor makes every namespace anew.
+		Confined: true, Isolated: true,
+	})
 	interrupted := ctx.Done()
 	for {
 		for len(g.pending) > 0 {
@@ -138,7 +146,7 @@ func (g *generation) illegal(e protocol.Event, err error) bool {
 	case protocol.Attached, protocol.Closed, protocol.Ended, protocol.Lost, protocol.StopRequested:
 		return false
 	}
-	g.pending = append(g.pending, protocol.Lost{Component: protocol.ComponentSandbox, Reason: "internal error: " + err.Error()})
+	g.lose(protocol.ComponentSandbox, fmt.Errorf("internal error: %w", err))
 	return false
 }
 
@@ -152,6 +160,8 @@ func (g *generation) fail(text, hint string) {
 // perform carries one effect out. It reports whether the generation is over.
 func (g *generation) perform(ctx context.Context, eff protocol.Effect) bool {
 	switch eff := eff.(type) {
+	case protocol.RecordIntent:
+		g.recordIntent(eff.Role)
 	case protocol.LaunchSupervisor:
 		g.launch(ctx)
 	case protocol.StartSandbox:
@@ -184,9 +194,17 @@ func (g *generation) perform(ctx context.Context, eff protocol.Effect) bool {
 	return false
 }
 
+// recordIntent puts a role's intent on record before what may make it. The
+// publication has a table of its own, written when there is one.
+func (g *generation) recordIntent(r protocol.Role) {
+	if r != protocol.RolePublication {
+		g.journal.intent(store.Role(r))
+	}
+}
+
 // lose reports a failure of the loop's own work.
 func (g *generation) lose(c protocol.Component, err error) {
-	g.pending = append(g.pending, protocol.Lost{Component: c, Reason: err.Error()})
+	g.pending = append(g.pending, protocol.Lost{Generation: g.req.Generation, Component: c, Reason: err.Error()})
 }
 
 // issueTrust opens the control sockets under the Trust Anchor. The anchor was

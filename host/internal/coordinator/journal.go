@@ -76,7 +76,7 @@ func (j *journal) transition(was, now protocol.State, e protocol.Event) {
 			j.note("publication", j.store.Publish(j.ctx, j.generation, p))
 		}
 	case protocol.Attached:
-		j.note("session", j.store.SetSession(j.ctx, j.generation, e.Session, now.Sessions[e.Session], nil))
+		j.note("session", j.store.SetSession(j.ctx, j.generation, e.Session, now.Sessions[e.Session].Phase, nil))
 	case protocol.Ended:
 		j.note("session", j.store.EndSession(j.ctx, j.generation, e.Session, nil))
 	case protocol.ComponentStopped:

@@ -92,7 +92,7 @@ func (g *generation) register(s *served, req pc.OpenRequest) answer {
 		g.sessions[s.id] = s
 		g.answers[s.id] = ch
 		g.interactive[s.id] = req.TTY
-		g.pending = append(g.pending, protocol.Register{Session: s.id, Fingerprint: req.Fingerprint})
+		g.pending = append(g.pending, protocol.Register{Session: s.id, Generation: g.req.Generation, Fingerprint: req.Fingerprint})
 	})
 	select {
 	case a := <-ch:

@@ -18,12 +18,9 @@ import (
 // killed, which takes its namespaces and their mounts with it.
 const teardownGrace = 15 * time.Second
 
-// launch starts the Runtime Supervisor, whose intent is on record first, and
+// launch starts the Runtime Supervisor, whose intent is on record, and
 // furnishes its plan meanwhile: its namespaces need nothing of it.
 func (g *generation) launch(ctx context.Context) {
-	for _, role := range []store.Role{store.RoleSupervisor, store.RoleAnchor, store.RoleNetwork, store.RoleHelper} {
-		g.journal.intent(role)
-	}
 	furnished := make(chan error, 1)
 	g.tasks.Go(func() { furnished <- g.furnish(ctx) })
 	g.tasks.Go(func() {
@@ -45,12 +42,13 @@ func (g *generation) launch(ctx context.Context) {
 func (g *generation) launched(super *spawn.Supervisor, err error) {
 	if err != nil {
 		g.fail(err.Error(), hintOf(err))
-		g.pending = append(g.pending, protocol.SupervisorGone{Reason: err.Error()})
+		g.pending = append(g.pending, protocol.SupervisorGone{Generation: g.req.Generation, Reason: err.Error()})
 		return
 	}
 	g.super = super
 	hello := super.Hello()
 	g.journal.owned(store.RoleSupervisor, store.Ownership{Proc: &hello.Proc, MntNS: hello.MntNS})
+	g.pending = append(g.pending, protocol.SupervisorStarted{Generation: g.req.Generation}, protocol.Leased{Prepared: g.plan.Rootfs.PreparedID})
 	g.reporter.phase(pc.PhaseNetwork)
 	g.tasks.Go(func() { g.receive(super) })
 	if g.state.Phase != protocol.Starting {
@@ -65,7 +63,7 @@ func (g *generation) receive(super *spawn.Supervisor) {
 		msg, err := super.Receive()
 		if err != nil {
 			super.Wait(teardownGrace)
-			g.post(protocol.SupervisorGone{Reason: "the Runtime Supervisor has gone"})
+			g.post(protocol.SupervisorGone{Generation: g.req.Generation, Reason: "the Runtime Supervisor has gone"})
 			return
 		}
 		g.do(func() { g.supervisorMessage(msg) })
@@ -74,10 +72,11 @@ func (g *generation) receive(super *spawn.Supervisor) {
 
 func (g *generation) supervisorMessage(msg any) {
 	post := func(e protocol.Event) { g.pending = append(g.pending, e) }
+	id := g.req.Generation
 	switch m := msg.(type) {
 	case handoff.AnchorReady:
 		g.journal.owned(store.RoleAnchor, store.Ownership{MountIDs: m.MountIDs, PreparedID: g.plan.Rootfs.PreparedID})
-		post(protocol.AnchorMounted{})
+		post(protocol.AnchorMounted{Generation: id})
 	case handoff.NetworkReady:
 		if err := g.checkReadiness(m); err != nil {
 			g.lose(protocol.ComponentNetwork, err)
@@ -85,17 +84,18 @@ func (g *generation) supervisorMessage(msg any) {
 		}
 		g.journal.owned(store.RoleHelper, store.Ownership{Proc: &m.Slirp})
 		g.journal.owned(store.RoleNetwork, store.Ownership{NetNS: m.NetNS, NetworkFingerprint: m.Fingerprint})
-		post(protocol.NetworkReady{Readiness: m.Fingerprint})
+		post(protocol.HelperStarted{Generation: id})
+		post(protocol.NetworkReady{Generation: id, Network: g.plan.NetworkID, Readiness: m.Fingerprint})
 	case handoff.SandboxReady:
 		g.journal.owned(store.RoleSandbox, store.Ownership{Proc: &m.Runsc})
-		post(protocol.SandboxStarted{})
+		post(protocol.SandboxStarted{Generation: id})
 	case handoff.HelperLost:
-		post(protocol.Lost{Component: component(m.Component), Reason: m.Reason})
+		post(protocol.Lost{Generation: id, Component: component(m.Component), Reason: m.Reason})
 	case handoff.Failed:
 		g.fail(m.Error, m.Hint)
-		post(protocol.Lost{Component: protocol.ComponentSandbox, Reason: m.Error})
+		post(protocol.Lost{Generation: id, Component: protocol.ComponentSandbox, Reason: m.Error})
 	case handoff.Stopped:
-		post(protocol.ComponentStopped{Component: component(m.Component)})
+		post(protocol.ComponentStopped{Generation: id, Component: component(m.Component)})
 	}
 }
 
@@ -132,7 +132,6 @@ func (g *generation) checkReadiness(m handoff.NetworkReady) error {
 }
 
 func (g *generation) startSandbox() {
-	g.journal.intent(store.RoleSandbox)
 	g.reporter.phase(pc.PhaseSandbox)
 	if err := g.super.StartSandbox(); err != nil {
 		g.lose(protocol.ComponentSandbox, fmt.Errorf("start the sandbox: %w", err))

@@ -22,7 +22,7 @@ const probeTimeoutMS = 3000
 func (g *generation) verify(ctx context.Context) {
 	if err := g.prove(ctx); err != nil {
 		g.log.Error("the network policy could not be proven from inside", "err", err)
-		g.post(protocol.Lost{Component: protocol.ComponentNetwork, Reason: err.Error()})
+		g.post(protocol.Lost{Generation: g.req.Generation, Component: protocol.ComponentNetwork, Reason: err.Error()})
 		return
 	}
 	g.post(protocol.PolicyVerified{})

@@ -1,0 +1,105 @@
+package protocol_test
+
+import (
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"lazaret.dev/lazaret/protocol"
+)
+
+// What TLC prints for the same fixtures ("N distinct states found"), with
+// Lazaret.cfg and LazaretFull.cfg. The numbers are equal, or the two protocols
+// are not the same.
+const (
+	statesSmall = 23275
+	statesFull  = 0
+)
+
+// TestExploreSmall visits every state that one session with two requests can
+// reach in two generations, one of which may die.
+func TestExploreSmall(t *testing.T) { testExplore(t, small(), statesSmall) }
+
+// TestExploreFull does so for two sessions with three requests, and two deaths.
+func TestExploreFull(t *testing.T) {
+	if os.Getenv("LAZARET_EXPLORE") == "" {
+		t.Log("only small is explored: full takes minutes, see make explore")
+		return
+	}
+	testExplore(t, full(), statesFull)
+}
+
+func testExplore(t *testing.T, f *fixture, want int) {
+	began := time.Now()
+	g, err := explore(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	explored := time.Since(began)
+	if err := g.checkLiveness(); err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("%d states, %d steps, explored in %v, live in %v", len(g.keys), len(g.edges), explored, time.Since(began)-explored)
+	if len(g.keys) != want {
+		t.Errorf("%d distinct states, and TLC finds %d", len(g.keys), want)
+	}
+	g.checkCoverage(t)
+}
+
+// checkCoverage asserts that every action happens and every phase is reached.
+func (g *graph) checkCoverage(t *testing.T) {
+	fired := map[string]bool{}
+	for _, e := range g.edges {
+		name, on, _ := strings.Cut(g.actions[e.action], "(")
+		fired[name] = true
+		fired[name+"("+on] = true
+	}
+	want := []string{"ForeignRemoved"}
+	for _, m := range g.f.moves(g.f.initial()) {
+		want = append(want, m.name, m.name+"("+m.on+")")
+	}
+	for _, r := range protocol.Roles() {
+		want = append(want, "ForeignPlanted("+string(r)+")")
+	}
+	for _, a := range want {
+		if !fired[a] {
+			t.Errorf("action %s never happens", a)
+		}
+	}
+	reached := map[any]bool{}
+	for _, k := range g.keys {
+		w := g.f.decode(k)
+		reached[w.Phase] = true
+		for _, v := range w.Sessions {
+			reached[v.Phase], reached[v.Route], reached[v.Connection] = true, true, true
+		}
+		for _, r := range w.Requests {
+			reached[r.Phase], reached[r.Source] = true, true
+		}
+		for _, i := range w.Intents {
+			reached[i] = true
+		}
+		if w.Record != nil {
+			for _, i := range w.Record.Intents {
+				reached[i] = true
+			}
+		}
+	}
+	wantReached(t, reached, phases)
+	wantReached(t, reached, slices.DeleteFunc(slices.Clone(requests), func(p protocol.RequestPhase) bool { return p == "" }))
+	wantReached(t, reached, sessions[1:])
+	wantReached(t, reached, routes[1:])
+	wantReached(t, reached, connected[1:])
+	wantReached(t, reached, sources)
+	wantReached(t, reached, intents[1:])
+}
+
+func wantReached[T comparable](t *testing.T, reached map[any]bool, all []T) {
+	for _, v := range all {
+		if !reached[v] {
+			t.Errorf("%T %v is never reached", v, v)
+		}
+	}
+}
