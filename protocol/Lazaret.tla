@@ -252,7 +252,7 @@ NetworkStopped ==
     /\ UNCHANGED <<domainVars, lease, anchor, sandbox, serviceVars, clientVars, envVars>>
 
 AnchorStopped ==
-    /\ Ending /\ sandbox = "Stopped" /\ network = "Stopped"
+    /\ Ending /\ network = "Stopped"
     /\ anchor' = "Stopped" /\ intent' = [intent EXCEPT !["anchor"] = "None"]
     /\ UNCHANGED <<domainVars, lease, network, sandbox, serviceVars, clientVars, envVars>>
 
@@ -481,13 +481,14 @@ Next ==
     \/ \E r \in Requests : RequestStep(r)
 
 (* What happens in the end, if it stays possible: our own work, timers, and *)
-(* the death of what was told to end.  Nobody is obliged to start, to stop, *)
-(* to come, to ask or to decide.                                            *)
+(* the end of what was told to end.  Nobody is obliged to start, to stop,   *)
+(* to come, to ask or to decide, and no host command to end by itself.      *)
 Fairness ==
     /\ \A s \in Sessions : WF_vars(Attached(s)) /\ WF_vars(Ended(s))
     /\ \A r \in Requests :
-           /\ WF_vars(TimedOut(r)) /\ WF_vars(Delivered(r)) /\ WF_vars(HostEnded(r))
-           /\ WF_vars(HostStarted(r) \/ HostFailed(r))
+           /\ WF_vars(TimedOut(r)) /\ WF_vars(Delivered(r))
+           /\ WF_vars(/\ request[r].phase = "Approved" \/ request[r].ending # "None"
+                      /\ HostStarted(r) \/ HostEnded(r) \/ HostFailed(r))
     /\ WF_vars(Ending /\ SupervisorGone)
     /\ WF_vars(RecoveryStep)
     /\ WF_vars(ForeignRemoved)

@@ -11,6 +11,9 @@ import (
 // reach; whatever it has no code for is a panic, and the explorer checks that
 // decoding gives back what was encoded.
 var (
+	order     = protocol.Roles()
+	roles     = append(protocol.Roles(), "")
+	gens      = []string{"", "g1", "g2"}
 	phases    = []protocol.DomainPhase{protocol.Absent, protocol.Recovering, protocol.Starting, protocol.Ready, protocol.Stopping, protocol.Failed}
 	intents   = []protocol.Intent{"", protocol.Intended, protocol.Owned, protocol.Cleaning}
 	sessions  = []protocol.SessionPhase{"", protocol.SessionRegistered, protocol.SessionAttached, protocol.SessionPrompting, protocol.SessionExecuting, protocol.SessionClosing}
@@ -54,10 +57,6 @@ func ready(s protocol.ResourceState) bool {
 
 func (f *fixture) encode(w world) string {
 	b := make([]byte, 0, 24)
-	var gens []string
-	for n := range f.generations + 1 {
-		gens = append(gens, generation(n))
-	}
 	live := w.Generation != ""
 	if flag(w.Fingerprint, "", fingerprint) != live || w.IDs != idsOf(w.Generation) || w.Confined != live || w.Isolated != live {
 		panic("TypeOK: a generation without its identity, or an identity without a generation")
@@ -69,12 +68,11 @@ func (f *fixture) encode(w world) string {
 		}
 		inForce, lease = w.Record.Intents, w.Record.Lease
 	}
-	roles := append(protocol.Roles(), "")
 	b = append(b, code(phases, w.Phase), code(gens, w.Generation), code(gens, w.Previous),
 		bits(flag(lease, "", prepared), ready(w.Anchor), ready(w.Network), flag(w.Readiness, "", readiness), ready(w.Sandbox), w.Trust, w.Verified, w.Published),
 		bits(dead), byte(w.crashes), byte(w.plants), code(roles, w.planted))
 	known := 0
-	for _, r := range protocol.Roles() {
+	for _, r := range order {
 		b = append(b, code(intents, inForce[r]))
 		if inForce[r] != "" {
 			known++
@@ -83,7 +81,7 @@ func (f *fixture) encode(w world) string {
 	for _, s := range f.sessions {
 		v, ok := w.Sessions[s]
 		known += int(bits(ok))
-		b = append(b, code(sessions, v.Phase)<<4|code(routes, v.Route), code(connected, v.Connection)<<4|code(append(f.requests, ""), v.Active))
+		b = append(b, code(sessions, v.Phase)<<4|code(routes, v.Route), code(connected, v.Connection)<<4|code(f.ids, v.Active))
 	}
 	for _, r := range f.requests {
 		v, ok := w.Requests[r]
@@ -126,9 +124,9 @@ func (f *fixture) decode(b string) world {
 	w.Trust, w.Verified, w.Published = bit(5), bit(6), bit(7)
 	dead := take() == 1
 	w.crashes, w.plants = int(take()), int(take())
-	w.planted = append(protocol.Roles(), "")[take()]
+	w.planted = roles[take()]
 	var inForce map[protocol.Role]protocol.Intent
-	for _, r := range protocol.Roles() {
+	for _, r := range order {
 		if i := intents[take()]; i != "" {
 			if inForce == nil {
 				inForce = map[protocol.Role]protocol.Intent{}
@@ -147,7 +145,7 @@ func (f *fixture) decode(b string) world {
 			if w.Sessions == nil {
 				w.Sessions = map[string]protocol.Session{}
 			}
-			w.Sessions[s] = protocol.Session{Phase: sessions[a>>4], Route: routes[a&15], Connection: connected[c>>4], Active: append(f.requests, "")[c&15]}
+			w.Sessions[s] = protocol.Session{Phase: sessions[a>>4], Route: routes[a&15], Connection: connected[c>>4], Active: f.ids[c&15]}
 		}
 	}
 	for _, r := range f.requests {

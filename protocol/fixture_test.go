@@ -1,7 +1,6 @@
 package protocol_test
 
 import (
-	"fmt"
 	"slices"
 
 	"lazaret.dev/lazaret/protocol"
@@ -17,13 +16,14 @@ type fixture struct {
 	generations int               // how often the Domain may start
 	crashes     int               // how often a coordinator may die
 	plants      int               // how often something foreign may take a leftover's place
+	ids         []string          // the requests, and none
 }
 
 func small() *fixture {
 	return &fixture{
 		sessions: []string{"s1"}, requests: []string{"r1", "r2"},
 		owner:       map[string]string{"r1": "s1", "r2": "s1"},
-		generations: 2, crashes: 1, plants: 1,
+		generations: 2, crashes: 1, plants: 1, ids: []string{"r1", "r2", ""},
 	}
 }
 
@@ -31,7 +31,7 @@ func full() *fixture {
 	return &fixture{
 		sessions: []string{"s1", "s2"}, requests: []string{"r1", "r2", "r3"},
 		owner:       map[string]string{"r1": "s1", "r2": "s2", "r3": "s1"},
-		generations: 2, crashes: 2, plants: 1,
+		generations: 2, crashes: 2, plants: 1, ids: []string{"r1", "r2", "r3", ""},
 	}
 }
 
@@ -44,12 +44,7 @@ const (
 	edited      = "e" // and the one that the developer makes of it
 )
 
-func generation(n int) string {
-	if n == 0 {
-		return ""
-	}
-	return fmt.Sprintf("g%d", n)
-}
+func generation(n int) string { return gens[n] }
 
 func idsOf(generation string) protocol.ComponentIDs {
 	if generation == "" {
@@ -124,7 +119,7 @@ func (f *fixture) moves(w world) []move {
 	if w.crashes > 0 {
 		ms = append(ms, move{name: "CoordinatorLost", event: protocol.CoordinatorLost{}, after: func(w *world) { w.crashes-- }})
 	}
-	for _, r := range protocol.Roles() {
+	for _, r := range order {
 		if w.planted == r {
 			add(string(r), protocol.Compared{Role: r, Finding: protocol.FoundMismatch})
 			ms = append(ms, move{name: "ForeignRemoved", after: func(w *world) { w.planted = "" }})
@@ -204,7 +199,7 @@ func (f *fixture) noise(w world) []protocol.Event {
 		change(&e)
 		events = append(events, e)
 	}
-	for _, role := range protocol.Roles() {
+	for _, role := range order {
 		events = append(events, protocol.Compared{Role: role, Finding: "Perhaps"})
 	}
 	return slices.DeleteFunc(events, func(e protocol.Event) bool { return e == nil })

@@ -3,6 +3,7 @@ package protocol_test
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"reflect"
 	"slices"
 
@@ -31,120 +32,119 @@ func all[V any](m map[string]V, ok func(string, V) bool) bool {
 func serving(p protocol.DomainPhase) bool { return p == protocol.Starting || p == protocol.Ready }
 func ending(p protocol.DomainPhase) bool  { return p == protocol.Stopping || p == protocol.Failed }
 
-func invariants() []invariant {
-	const up = protocol.ResourceReady
-	return []invariant{
-		{"ConfigurationConfinement", func(_ *fixture, w world) bool { // SR-2
-			return implies(serving(w.Phase) || ending(w.Phase), w.Confined)
-		}},
-		{"SandboxNamespaceIsolation", func(_ *fixture, w world) bool { // SR-12
-			return implies(w.Sandbox == up, w.Isolated)
-		}},
-		{"OrderedNetworkStartup", func(_ *fixture, w world) bool { // SR-5
-			return implies(w.Sandbox == up, w.Network == up) && implies(w.Network == up, w.Anchor == up)
-		}},
-		{"FingerprintedReadiness", func(_ *fixture, w world) bool { // FR-18
-			return (w.Network == up) == (w.Readiness != "") &&
-				implies(w.Intents[protocol.RoleSandbox] != "" && serving(w.Phase), w.Readiness != "")
-		}},
-		{"PublishedDomainsReady", func(_ *fixture, w world) bool { // FR-10, FR-20
-			return w.Published == (w.Phase == protocol.Ready) &&
-				implies(w.Published, w.Sandbox == up && w.Trust && w.Verified && w.Intents[protocol.RolePublication] == protocol.Owned) &&
-				implies(w.Trust || w.Verified, serving(w.Phase) && w.Sandbox == up)
-		}},
-		{"RegisteredSessionsConnected", func(_ *fixture, w world) bool {
-			return implies(len(w.Sessions) > 0, w.Phase == protocol.Ready || ending(w.Phase)) &&
-				all(w.Sessions, func(_ string, v protocol.Session) bool {
-					return (v.Connection == protocol.Connected) == (v.Phase != protocol.SessionClosing)
-				})
-		}},
-		{"TerminalIsolation", func(_ *fixture, w world) bool { // FR-5, DX-4
-			return all(w.Sessions, func(_ string, v protocol.Session) bool {
-				phase := w.Requests[v.Active].Phase
-				switch v.Route {
-				case protocol.RouteDetached:
-					return v.Phase == protocol.SessionRegistered || v.Phase == protocol.SessionClosing
-				case protocol.RouteSandbox:
-					return v.Phase == protocol.SessionAttached && phase != protocol.RequestAwaitingApproval && phase != protocol.RequestExecuting
-				case protocol.RoutePrompt:
-					return v.Phase == protocol.SessionPrompting && phase == protocol.RequestAwaitingApproval
-				default:
-					return v.Phase == protocol.SessionExecuting && phase == protocol.RequestExecuting
-				}
+const up = protocol.ResourceReady
+
+var invariants = []invariant{
+	{"ConfigurationConfinement", func(_ *fixture, w world) bool { // SR-2
+		return implies(serving(w.Phase) || ending(w.Phase), w.Confined)
+	}},
+	{"SandboxNamespaceIsolation", func(_ *fixture, w world) bool { // SR-12
+		return implies(w.Sandbox == up, w.Isolated)
+	}},
+	{"OrderedNetworkStartup", func(_ *fixture, w world) bool { // SR-5
+		return implies(w.Sandbox == up, w.Network == up) && implies(w.Network == up, w.Anchor == up)
+	}},
+	{"FingerprintedReadiness", func(_ *fixture, w world) bool { // FR-18
+		return (w.Network == up) == (w.Readiness != "") &&
+			implies(w.Intents[protocol.RoleSandbox] != "" && serving(w.Phase), w.Readiness != "")
+	}},
+	{"PublishedDomainsReady", func(_ *fixture, w world) bool { // FR-10, FR-20
+		return w.Published == (w.Phase == protocol.Ready) &&
+			implies(w.Published, w.Sandbox == up && w.Trust && w.Verified && w.Intents[protocol.RolePublication] == protocol.Owned) &&
+			implies(w.Trust || w.Verified, serving(w.Phase) && w.Sandbox == up)
+	}},
+	{"RegisteredSessionsConnected", func(_ *fixture, w world) bool {
+		return implies(len(w.Sessions) > 0, w.Phase == protocol.Ready || ending(w.Phase)) &&
+			all(w.Sessions, func(_ string, v protocol.Session) bool {
+				return (v.Connection == protocol.Connected) == (v.Phase != protocol.SessionClosing)
 			})
-		}},
-		{"OneActiveRequest", func(_ *fixture, w world) bool {
-			return all(w.Requests, func(id string, r protocol.Request) bool {
-				return (w.Sessions[r.Session].Active == id) == !r.Phase.Terminal()
-			}) && all(w.Sessions, func(id string, v protocol.Session) bool {
-				return v.Active == "" || w.Requests[v.Active].Session == id
-			})
-		}},
-		{"ExecutionApproved", func(_ *fixture, w world) bool { // SR-7, SR-8
-			return all(w.Requests, func(id string, r protocol.Request) bool {
-				return (w.HostRunning(id)) == (r.Source != "") && implies(r.Source == protocol.AutoRule, r.Command == asked) &&
-					implies(r.Source != "", r.Command != "") && implies(r.Ending != "", w.HostRunning(id) && r.Ending.Pending())
-			})
-		}},
-		{"NoOrphanHostProcess", func(_ *fixture, w world) bool { // OR-3
-			return all(w.Requests, func(id string, r protocol.Request) bool {
-				_, owned := w.Sessions[r.Session]
-				return owned && implies(w.HostRunning(id), w.Phase == protocol.Ready ||
-					ending(w.Phase) && r.Ending != "") && implies(w.HostRunning(id) && w.Sessions[r.Session].Phase == protocol.SessionClosing, r.Ending != "")
-			})
-		}},
-		{"StateAnchorOwnership", func(_ *fixture, w world) bool {
-			return implies(w.Anchor == up, w.Intents[protocol.RoleAnchor] == protocol.Owned && w.Intents[protocol.RoleSupervisor] == protocol.Owned)
-		}},
-		{"MountLeased", func(_ *fixture, w world) bool { // FR-22
-			return implies(w.Anchor == up, w.Lease != "") &&
-				(w.Record == nil || implies(w.Record.Intents[protocol.RoleAnchor] == protocol.Owned, w.Record.Lease != ""))
-		}},
-		{"HelperOwnership", func(_ *fixture, w world) bool { // FR-16
-			return implies(w.Network == up, w.Intents[protocol.RoleHelper] == protocol.Owned)
-		}},
-		{"ResultDeliveryStateConsistent", func(_ *fixture, w world) bool { // OR-2
-			return all(w.Requests, func(id string, r protocol.Request) bool {
-				v := w.Sessions[r.Session]
-				return implies(r.Phase.Pending(), w.Phase == protocol.Ready && v.Active == id && v.Connection == protocol.Connected &&
-					v.Phase == protocol.SessionAttached && !w.HostRunning(id)) &&
-					implies(r.Phase.Terminal(), v.Active != id && !w.HostRunning(id)) &&
-					implies(ending(w.Phase), r.Phase.Terminal() || w.HostRunning(id))
-			})
-		}},
-		{"OneLiveGeneration", func(_ *fixture, w world) bool { // OR-1
-			return (w.Generation != "") == (serving(w.Phase) || ending(w.Phase)) &&
-				implies(w.Record != nil, w.Phase == protocol.Absent || w.Phase == protocol.Recovering) &&
-				implies(w.Phase == protocol.Recovering, w.Record != nil) &&
-				implies(w.Generation == "", w.Lease == "" && len(w.Intents) == 0 && len(w.Sessions) == 0 && len(w.Requests) == 0) &&
-				implies(w.Generation != "", w.Generation != w.Previous)
-		}},
-		{"TouchedOnlyWhenMatching", func(_ *fixture, w world) bool { // FR-7
-			if w.Record == nil {
-				return true
+	}},
+	{"TerminalIsolation", func(_ *fixture, w world) bool { // FR-5, DX-4
+		return all(w.Sessions, func(_ string, v protocol.Session) bool {
+			phase := w.Requests[v.Active].Phase
+			switch v.Route {
+			case protocol.RouteDetached:
+				return v.Phase == protocol.SessionRegistered || v.Phase == protocol.SessionClosing
+			case protocol.RouteSandbox:
+				return v.Phase == protocol.SessionAttached && phase != protocol.RequestAwaitingApproval && phase != protocol.RequestExecuting
+			case protocol.RoutePrompt:
+				return v.Phase == protocol.SessionPrompting && phase == protocol.RequestAwaitingApproval
+			default:
+				return v.Phase == protocol.SessionExecuting && phase == protocol.RequestExecuting
 			}
-			first := true
-			for _, r := range protocol.Roles() {
-				i := w.Record.Intents[r]
-				if i == protocol.Cleaning && (!first || w.Phase != protocol.Recovering || w.planted == r) {
-					return false
-				}
-				first = first && i == ""
-			}
+		})
+	}},
+	{"OneActiveRequest", func(_ *fixture, w world) bool {
+		return all(w.Requests, func(id string, r protocol.Request) bool {
+			return (w.Sessions[r.Session].Active == id) == !r.Phase.Terminal()
+		}) && all(w.Sessions, func(id string, v protocol.Session) bool {
+			return v.Active == "" || w.Requests[v.Active].Session == id
+		})
+	}},
+	{"ExecutionApproved", func(_ *fixture, w world) bool { // SR-7, SR-8
+		return all(w.Requests, func(id string, r protocol.Request) bool {
+			return (w.HostRunning(id)) == (r.Source != "") && implies(r.Source == protocol.AutoRule, r.Command == asked) &&
+				implies(r.Source != "", r.Command != "") && implies(r.Ending != "", w.HostRunning(id) && r.Ending.Pending())
+		})
+	}},
+	{"NoOrphanHostProcess", func(_ *fixture, w world) bool { // OR-3
+		return all(w.Requests, func(id string, r protocol.Request) bool {
+			_, owned := w.Sessions[r.Session]
+			return owned && implies(w.HostRunning(id), w.Phase == protocol.Ready ||
+				ending(w.Phase) && r.Ending != "") && implies(w.HostRunning(id) && w.Sessions[r.Session].Phase == protocol.SessionClosing, r.Ending != "")
+		})
+	}},
+	{"StateAnchorOwnership", func(_ *fixture, w world) bool {
+		return implies(w.Anchor == up, w.Intents[protocol.RoleAnchor] == protocol.Owned && w.Intents[protocol.RoleSupervisor] == protocol.Owned)
+	}},
+	{"MountLeased", func(_ *fixture, w world) bool { // FR-22
+		return implies(w.Anchor == up, w.Lease != "") &&
+			(w.Record == nil || implies(w.Record.Intents[protocol.RoleAnchor] == protocol.Owned, w.Record.Lease != ""))
+	}},
+	{"HelperOwnership", func(_ *fixture, w world) bool { // FR-16
+		return implies(w.Network == up, w.Intents[protocol.RoleHelper] == protocol.Owned)
+	}},
+	{"ResultDeliveryStateConsistent", func(_ *fixture, w world) bool { // OR-2
+		return all(w.Requests, func(id string, r protocol.Request) bool {
+			v := w.Sessions[r.Session]
+			return implies(r.Phase.Pending(), w.Phase == protocol.Ready && v.Active == id && v.Connection == protocol.Connected &&
+				v.Phase == protocol.SessionAttached && !w.HostRunning(id)) &&
+				implies(r.Phase.Terminal(), v.Active != id && !w.HostRunning(id)) &&
+				implies(ending(w.Phase), r.Phase.Terminal() || w.HostRunning(id))
+		})
+	}},
+	{"OneLiveGeneration", func(_ *fixture, w world) bool { // OR-1
+		return (w.Generation != "") == (serving(w.Phase) || ending(w.Phase)) &&
+			implies(w.Record != nil, w.Phase == protocol.Absent || w.Phase == protocol.Recovering) &&
+			implies(w.Phase == protocol.Recovering, w.Record != nil) &&
+			implies(w.Generation == "", w.Lease == "" && len(w.Intents) == 0 && len(w.Sessions) == 0 && len(w.Requests) == 0) &&
+			implies(w.Generation != "", w.Generation != w.Previous)
+	}},
+	{"TouchedOnlyWhenMatching", func(_ *fixture, w world) bool { // FR-7
+		if w.Record == nil {
 			return true
-		}},
-		{"TeardownOrder", func(_ *fixture, w world) bool {
-			in := func(r protocol.Role) bool { return w.Intents[r] != "" }
-			return implies(w.Sandbox == up, in(protocol.RoleNetwork) && in(protocol.RoleHelper)) &&
-				implies(w.Network == up, in(protocol.RoleAnchor)) && implies(len(w.Intents) > 0, in(protocol.RoleSupervisor))
-		}},
-	}
+		}
+		first := true
+		for _, r := range order {
+			i := w.Record.Intents[r]
+			if i == protocol.Cleaning && (!first || w.Phase != protocol.Recovering || w.planted == r) {
+				return false
+			}
+			first = first && i == ""
+		}
+		return true
+	}},
+	{"TeardownOrder", func(_ *fixture, w world) bool {
+		in := func(r protocol.Role) bool { return w.Intents[r] != "" }
+		return implies(w.Sandbox == up, in(protocol.RoleNetwork) && in(protocol.RoleHelper)) &&
+			implies(w.Network == up, in(protocol.RoleAnchor)) && implies(len(w.Intents) > 0, in(protocol.RoleSupervisor))
+	}},
 }
 
 // checkState checks what must hold in a state: the invariants, that noise
 // changes nothing, and that a Domain without a record can always start.
 func (f *fixture) checkState(w world) error {
-	for _, i := range invariants() {
+	for _, i := range invariants {
 		if !i.ok(f, w) {
 			return errors.New("invariant " + i.name)
 		}
@@ -269,8 +269,36 @@ func checkStep(was, now world, e protocol.Event, effects []protocol.Effect) erro
 			}
 		}
 	}
-	if !died {
-		return checkRequests(was, now, e, effects)
+	if died {
+		return checkDeath(was, now)
+	}
+	return checkRequests(was, now, e, effects)
+}
+
+// checkDeath checks that a death leaves on record what the dead generation had
+// outside, its host processes included, and nothing else.
+func checkDeath(was, now world) error {
+	before, lease := map[protocol.Role]protocol.Intent{}, was.Lease
+	maps.Copy(before, was.Intents)
+	if was.Record != nil {
+		lease = was.Record.Lease
+		maps.Copy(before, was.Record.Intents)
+	}
+	for _, r := range was.Requests {
+		switch {
+		case r.Phase == protocol.RequestExecuting:
+			before[protocol.RoleHost] = protocol.Owned
+		case r.Phase == protocol.RequestApproved && before[protocol.RoleHost] == "":
+			before[protocol.RoleHost] = protocol.Intended
+		}
+	}
+	for r, i := range before {
+		if i == protocol.Cleaning {
+			before[r] = protocol.Owned
+		}
+	}
+	if now.Record == nil || !maps.Equal(before, now.Record.Intents) || now.Record.Lease != lease {
+		return errors.New("step: a death leaves something else on record than what is outside")
 	}
 	return nil
 }

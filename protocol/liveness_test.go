@@ -2,6 +2,7 @@ package protocol_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"lazaret.dev/lazaret/protocol"
@@ -11,32 +12,31 @@ import (
 // Lazaret.tla's Fairness: an action is the set of moves that it matches.
 type fair struct {
 	name string
-	is   func(action string, w world) bool
+	is   func(action string) bool
+	when func(w world) bool // the states in which it is owed; nil is all
 }
 
 func (f *fixture) fairness() []fair {
 	named := func(names ...string) fair {
-		return fair{names[0], func(action string, _ world) bool {
-			for _, n := range names {
-				if action == n {
-					return true
-				}
-			}
-			return false
-		}}
+		return fair{name: names[0], is: func(action string) bool { return slices.Contains(names, action) }}
 	}
+	gone := named("SupervisorGone()")
+	gone.when = func(w world) bool { return ending(w.Phase) }
 	fs := []fair{
-		{"SupervisorGone", func(action string, w world) bool { return action == "SupervisorGone()" && ending(w.Phase) }},
-		{"RecoveryStep", func(action string, _ world) bool {
+		gone, named("ForeignRemoved()"),
+		{name: "RecoveryStep", is: func(action string) bool {
 			return action == "Recover()" || action == "LeaseReleased()" || strings.HasPrefix(action, "Compared(") || strings.HasPrefix(action, "Cleaned(")
 		}},
-		named("ForeignRemoved()"),
 	}
 	for _, s := range f.sessions {
 		fs = append(fs, named("Attached("+s+")"), named("Ended("+s+")"))
 	}
 	for _, r := range f.requests {
-		fs = append(fs, named("TimedOut("+r+")"), named("Delivered("+r+")"), named("HostEnded("+r+")"), named("HostStarted("+r+")", "HostFailed("+r+")"))
+		host := named("HostEnded("+r+")", "HostStarted("+r+")", "HostFailed("+r+")")
+		host.when = func(w world) bool {
+			return w.Requests[r].Phase == protocol.RequestApproved || w.Requests[r].Ending != ""
+		}
+		fs = append(fs, named("TimedOut("+r+")"), named("Delivered("+r+")"), host)
 	}
 	return fs
 }
@@ -70,39 +70,41 @@ func (f *fixture) liveness() []leadsTo {
 // that follow from without to, a strongly connected component (a lone state may
 // stutter for ever) in which each fair action is somewhere impossible, or
 // somewhere taken.
-func (g *graph) checkLiveness() error {
-	n := len(g.keys)
-	fs := g.f.fairness()
-	worlds := make([]world, 0)
-	at := func(i uint32) world { return g.f.decode(g.keys[i]) }
-	if n < 50_000 { // decoded once where that fits
-		for i := range n {
-			worlds = append(worlds, at(uint32(i)))
-		}
-		at = func(i uint32) world { return worlds[i] }
+func (g *graph) checkLiveness(fs []fair) error {
+	n := uint32(len(g.keys))
+	ls := g.f.liveness()
+	everything := uint64(1)<<len(fs) - 1
+
+	// What there is to know of each state, decoded once.
+	type known struct {
+		from, to uint32 // properties, by bit
+		owed     uint64 // fair actions, by bit
 	}
-	// Which fair actions each state can take: what matters of an edge.
-	byAction := make([]uint64, len(g.actions))
+	states := make([]known, n)
+	for i := range n {
+		w := g.f.decode(g.keys[i])
+		for k, f := range fs {
+			states[i].owed |= uint64(bits(f.when == nil || f.when(w))) << k
+		}
+		for k, l := range ls {
+			states[i].from |= uint32(bits(l.from(w))) << k
+			states[i].to |= uint32(bits(l.to(w))) << k
+		}
+	}
+	byAction := make([]uint64, len(g.actions)) // fair actions that a move belongs to
 	for a, name := range g.actions {
 		for k, f := range fs {
-			if f.is(name, world{State: protocol.State{Phase: protocol.Failed}}) {
-				byAction[a] |= 1 << k
-			}
+			byAction[a] |= uint64(bits(f.is(name))) << k
 		}
 	}
-	fairEdge := func(w world, e edge) uint64 {
-		m := byAction[e.action]
-		if g.actions[e.action] == "SupervisorGone()" && !ending(w.Phase) {
-			return 0
-		}
-		return m
+	fairness := func(i uint32, e edge) uint64 {
+		return byAction[e.action] & states[i].owed
 	}
-	for _, l := range g.f.liveness() {
+	for k, l := range ls {
 		in := make([]bool, n)
 		var stack []uint32
-		for i := range uint32(n) {
-			w := at(i)
-			if l.from(w) && !l.to(w) {
+		for i := range n {
+			if states[i].from&^states[i].to>>k&1 == 1 {
 				in[i] = true
 				stack = append(stack, i)
 			}
@@ -111,7 +113,7 @@ func (g *graph) checkLiveness() error {
 			i := stack[len(stack)-1]
 			stack = stack[:len(stack)-1]
 			for _, e := range g.edges[g.first[i]:g.first[i+1]] {
-				if !in[e.to] && !l.to(at(e.to)) {
+				if !in[e.to] && states[e.to].to>>k&1 == 0 {
 					in[e.to] = true
 					stack = append(stack, e.to)
 				}
@@ -119,14 +121,13 @@ func (g *graph) checkLiveness() error {
 		}
 		comp := g.components(in)
 		met := map[uint32]uint64{} // component → fair actions that are no obstacle to staying
-		for i := range uint32(n) {
+		for i := range n {
 			if !in[i] {
 				continue
 			}
-			w := at(i)
 			can, taken := uint64(0), uint64(0)
 			for _, e := range g.edges[g.first[i]:g.first[i+1]] {
-				m := fairEdge(w, e)
+				m := fairness(i, e)
 				can |= m
 				if in[e.to] && comp[e.to] == comp[i] {
 					taken |= m
@@ -134,8 +135,7 @@ func (g *graph) checkLiveness() error {
 			}
 			met[comp[i]] |= ^can | taken
 		}
-		everything := uint64(1)<<len(fs) - 1
-		for i := range uint32(n) {
+		for i := range n {
 			if in[i] && met[comp[i]]&everything == everything {
 				return fmt.Errorf("liveness %s: may never come\n%s", l.name, g.trace(i))
 			}

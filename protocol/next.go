@@ -3,6 +3,7 @@ package protocol
 import (
 	"errors"
 	"fmt"
+	"maps"
 )
 
 // ErrIllegal is the kind of every illegal event's error.
@@ -26,7 +27,7 @@ func (e *IllegalError) Is(target error) bool { return target == ErrIllegal }
 // Next returns the state after e and the effects to perform, in order. An
 // event that is not allowed returns an *IllegalError and the state unchanged.
 func Next(s State, e Event) (State, []Effect, error) {
-	n := s.clone()
+	n := s
 	m := machine{was: s, now: &n, ev: e}
 	effects, err := m.step()
 	if err != nil {
@@ -40,8 +41,43 @@ func Next(s State, e Event) (State, []Effect, error) {
 // and wants to see it missed.
 type machine struct {
 	was State
-	now *State
+	now *State // shares its maps with was until they are written to
 	ev  Event
+
+	ownIntents, ownSessions, ownRequests, ownRecord bool
+}
+
+// intents, sessions, requests and record give what may be written to: the
+// first time, a copy.
+func (m *machine) intents() map[Role]Intent {
+	return writable(&m.ownIntents, &m.now.Intents)
+}
+
+func (m *machine) sessions() map[string]Session {
+	return writable(&m.ownSessions, &m.now.Sessions)
+}
+
+func (m *machine) requests() map[string]Request {
+	return writable(&m.ownRequests, &m.now.Requests)
+}
+
+func (m *machine) record() *Record {
+	if !m.ownRecord {
+		r := m.now.Record.clone()
+		m.now.Record, m.ownRecord = &r, true
+	}
+	return m.now.Record
+}
+
+func writable[K comparable, V any](own *bool, of *map[K]V) map[K]V {
+	if !*own {
+		if *own = true; *of == nil {
+			*of = map[K]V{}
+		} else {
+			*of = maps.Clone(*of)
+		}
+	}
+	return *of
 }
 
 // illegal refuses an event that the protocol does not allow here.
@@ -123,7 +159,7 @@ func (m *machine) step() ([]Effect, error) {
 	case Delivered:
 		return m.delivered(e.Request)
 	default:
-		return m.illegal("not an event of this protocol")
+		return m.illegal("not an event of this protocol") // the set is closed
 	}
 }
 
@@ -157,10 +193,7 @@ func (m *machine) start(e Start) ([]Effect, error) {
 func (m *machine) intend(roles ...Role) []Effect {
 	var effects []Effect
 	for _, r := range roles {
-		if m.now.Intents == nil {
-			m.now.Intents = map[Role]Intent{}
-		}
-		m.now.Intents[r] = Intended
+		m.intents()[r] = Intended
 		effects = append(effects, RecordIntent{Role: r})
 	}
 	return effects

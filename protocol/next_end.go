@@ -1,26 +1,24 @@
 package protocol
 
 func (m *machine) stop(reason string) ([]Effect, error) {
-	switch m.now.Phase {
-	case Starting, Ready:
-		return m.teardown(Stopping, EndAll{Reason: reason})
-	case Recovering:
+	switch {
+	case m.now.Phase == Recovering:
 		return m.giveUp(), nil
-	default:
+	case !m.now.Phase.serving():
 		return m.ignore()
 	}
+	return m.teardown(Stopping, EndAll{Reason: reason})
 }
 
 func (m *machine) lost(e Lost) ([]Effect, error) {
-	switch m.now.Phase {
-	case Starting, Ready:
-		return m.teardown(Failed, EndAll{Reason: e.Reason, Failed: true})
-	case Stopping, Failed:
+	switch {
+	case m.now.Phase.ending():
 		// A component that ends during the teardown is what the teardown wants.
 		return m.ignore()
-	default:
+	case !m.now.Phase.serving():
 		return m.illegal("no generation is there")
 	}
+	return m.teardown(Failed, EndAll{Reason: e.Reason, Failed: true})
 }
 
 // teardown begins the end of a generation, and has the supervisor take down
@@ -38,7 +36,7 @@ func (m *machine) over(to DomainPhase, all EndAll) []Effect {
 	var effects []Effect
 	if s.Published {
 		effects = append(effects, Withdraw{})
-		delete(s.Intents, RolePublication)
+		delete(m.intents(), RolePublication)
 	}
 	s.Published, s.Trust, s.Verified = false, false, false
 	effects = append(effects, all)
@@ -53,28 +51,29 @@ func (m *machine) over(to DomainPhase, all EndAll) []Effect {
 // componentStopped takes the reports of the teardown, in its order.
 func (m *machine) componentStopped(c Component) ([]Effect, error) {
 	s := m.now
-	if s.Phase != Stopping && s.Phase != Failed {
+	if !s.Phase.ending() {
 		return m.illegal("the generation is not being torn down")
 	}
 	switch c {
 	case ComponentSandbox:
 		s.Sandbox = ResourceStopped
-		delete(s.Intents, RoleSandbox)
+		delete(m.intents(), RoleSandbox)
 	case ComponentNetwork:
 		if s.Sandbox != ResourceStopped {
 			return m.illegal("the network may not go before the sandbox")
 		}
 		s.Network, s.Readiness = ResourceStopped, ""
-		delete(s.Intents, RoleHelper)
-		delete(s.Intents, RoleNetwork)
-	case ComponentAnchor:
-		if s.Sandbox != ResourceStopped || s.Network != ResourceStopped {
-			return m.illegal("the anchor may not go before sandbox and network")
+		delete(m.intents(), RoleHelper)
+		delete(m.intents(), RoleNetwork)
+	default: // ComponentAnchor
+		if c != ComponentAnchor {
+			return m.illegal("not a component")
+		}
+		if s.Network != ResourceStopped {
+			return m.illegal("the anchor may not go before the network")
 		}
 		s.Anchor = ResourceStopped
-		delete(s.Intents, RoleAnchor)
-	default:
-		return m.illegal("not a component")
+		delete(m.intents(), RoleAnchor)
 	}
 	return nil, nil
 }
@@ -85,15 +84,13 @@ func (m *machine) componentStopped(c Component) ([]Effect, error) {
 func (m *machine) supervisorGone(reason string) ([]Effect, error) {
 	s := m.now
 	var effects []Effect
-	switch s.Phase {
-	case Starting, Ready:
-		effects = m.over(Failed, EndAll{Reason: reason, Failed: true})
-	case Stopping, Failed:
-		if s.Intents[RoleSupervisor] == "" {
-			return m.illegal("the supervisor has gone already")
-		}
-	default:
+	switch {
+	case s.Generation == "":
 		return m.illegal("no generation is there")
+	case s.Intents[RoleSupervisor] == "":
+		return m.illegal("the supervisor has gone already")
+	case s.Phase.serving():
+		effects = m.over(Failed, EndAll{Reason: reason, Failed: true})
 	}
 	s.Anchor, s.Network, s.Readiness, s.Sandbox = ResourceStopped, ResourceStopped, "", ResourceStopped
 	s.Intents = nil
@@ -104,7 +101,7 @@ func (m *machine) supervisorGone(reason string) ([]Effect, error) {
 // process can be running for it any more: none outlives its generation.
 func (m *machine) releaseWhenAlone(effects []Effect) []Effect {
 	s := m.now
-	if s.Phase != Stopping && s.Phase != Failed || s.Intents[RoleSupervisor] != "" {
+	if s.Intents[RoleSupervisor] != "" {
 		return effects
 	}
 	for id := range s.Requests {

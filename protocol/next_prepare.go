@@ -6,7 +6,7 @@ package protocol
 // all the same, for what exists must be taken down; it has no effects.
 func (m *machine) resource() ([]Effect, error) {
 	s := m.now
-	if s.Phase != Starting && s.Phase != Stopping && s.Phase != Failed {
+	if s.Phase != Starting && !s.Phase.ending() {
 		return m.illegal("no generation is being prepared")
 	}
 	switch e := m.ev.(type) {
@@ -23,7 +23,7 @@ func (m *machine) resource() ([]Effect, error) {
 		if s.Intents[RoleSupervisor] != Intended {
 			return m.illegal("no supervisor is being started")
 		}
-		s.Intents[RoleSupervisor] = Owned
+		m.intents()[RoleSupervisor] = Owned
 		return nil, nil
 	}
 	if s.Intents[RoleSupervisor] != Owned {
@@ -37,13 +37,13 @@ func (m *machine) resource() ([]Effect, error) {
 		case s.Intents[RoleAnchor] != Intended:
 			return m.illegal("no anchor is being mounted")
 		}
-		s.Anchor, s.Intents[RoleAnchor] = ResourceReady, Owned
+		s.Anchor, m.intents()[RoleAnchor] = ResourceReady, Owned
 		return nil, nil
 	case HelperStarted:
 		if s.Intents[RoleHelper] != Intended {
 			return m.illegal("no connectivity helper is being started")
 		}
-		s.Intents[RoleHelper] = Owned
+		m.intents()[RoleHelper] = Owned
 		return nil, nil
 	case NetworkReady:
 		return m.networkReady(e)
@@ -54,7 +54,7 @@ func (m *machine) resource() ([]Effect, error) {
 		case s.Intents[RoleSandbox] != Intended:
 			return m.illegal("no sandbox is being started")
 		}
-		s.Sandbox, s.Intents[RoleSandbox] = ResourceReady, Owned
+		s.Sandbox, m.intents()[RoleSandbox] = ResourceReady, Owned
 		if s.Phase != Starting {
 			return m.ignore()
 		}
@@ -77,7 +77,7 @@ func (m *machine) networkReady(e NetworkReady) ([]Effect, error) {
 	case e.Network != s.IDs.Network:
 		return m.illegal("it is of another Network Sidecar")
 	}
-	s.Network, s.Readiness, s.Intents[RoleNetwork] = ResourceReady, e.Readiness, Owned
+	s.Network, s.Readiness, m.intents()[RoleNetwork] = ResourceReady, e.Readiness, Owned
 	if s.Phase != Starting {
 		return m.ignore()
 	}
@@ -89,7 +89,7 @@ func (m *machine) networkReady(e NetworkReady) ([]Effect, error) {
 // meanwhile.
 func (m *machine) prove() ([]Effect, error) {
 	s := m.now
-	if s.Phase == Stopping || s.Phase == Failed {
+	if s.Phase.ending() {
 		if _, ok := m.ev.(Published); ok {
 			return []Effect{Withdraw{}}, nil
 		}
@@ -116,7 +116,7 @@ func (m *machine) prove() ([]Effect, error) {
 		if !s.Trust || !s.Verified {
 			return m.illegal("nothing is published before trust and verification")
 		}
-		s.Phase, s.Published, s.Intents[RolePublication] = Ready, true, Owned
+		s.Phase, s.Published, m.intents()[RolePublication] = Ready, true, Owned
 		return nil, nil
 	}
 	if s.Trust && s.Verified {

@@ -1,23 +1,18 @@
 package protocol
 
-import "maps"
-
 // coordinatorLost leaves of a generation what is on record. Nobody is there to
 // perform an effect.
 func (m *machine) coordinatorLost() ([]Effect, error) {
 	s := m.now
-	switch s.Phase {
-	case Absent:
+	switch {
+	case s.Phase == Absent:
 		return m.illegal("no coordinator is there")
-	case Recovering:
+	case s.Phase == Recovering:
 		m.giveUp()
 		return nil, nil
 	}
-	r := Record{Generation: s.Generation, Intents: maps.Clone(s.Intents), Lease: s.Lease}
+	r := Record{Generation: s.Generation, Intents: s.Intents, Lease: s.Lease}.clone()
 	for _, q := range s.Requests {
-		if r.Intents == nil {
-			r.Intents = map[Role]Intent{}
-		}
 		switch {
 		case q.Phase == RequestExecuting:
 			r.Intents[RoleHost] = Owned
@@ -31,12 +26,9 @@ func (m *machine) coordinatorLost() ([]Effect, error) {
 
 // giveUp ends a recovery before its end. The record stays for the next one.
 func (m *machine) giveUp() []Effect {
-	s := m.now
-	s.Phase = Absent
-	for role, i := range s.Record.Intents {
-		if i == Cleaning {
-			s.Record.Intents[role] = Owned
-		}
+	m.now.Phase = Absent
+	if role := m.now.Record.next(); m.now.Record.Intents[role] == Cleaning {
+		m.record().Intents[role] = Owned
 	}
 	return []Effect{Release{}}
 }
@@ -76,37 +68,34 @@ func (m *machine) recovery() ([]Effect, error) {
 		case s.Record.Intents[role] != Cleaning:
 			return m.illegal("nothing of the role is being cleared away")
 		}
-		delete(s.Record.Intents, role)
+		delete(m.record().Intents, role)
 		return m.compareNext(), nil
 	default: // LeaseReleased
-		switch {
-		case role != "":
+		if role != "" {
 			return m.illegal("the lease goes after all that may use it")
-		case s.Record.Lease == "":
-			return m.illegal("there is no lease")
 		}
-		s.Record.Lease = ""
+		m.record().Lease = ""
 		return m.compareNext(), nil
 	}
 }
 
 func (m *machine) compared(e Compared) ([]Effect, error) {
-	s := m.now
 	switch e.Finding {
 	case FoundGone:
-		delete(s.Record.Intents, e.Role)
+		delete(m.record().Intents, e.Role)
 		return m.compareNext(), nil
 	case FoundMatching:
-		if s.Record.Intents[e.Role] != Owned {
+		if m.now.Record.Intents[e.Role] != Owned {
 			return m.illegal("nothing is on record that it could match")
 		}
-		s.Record.Intents[e.Role] = Cleaning
+		m.record().Intents[e.Role] = Cleaning
 		return []Effect{Clean{Role: e.Role}}, nil
-	case FoundMismatch:
-		named := NameLeftover{Generation: s.Record.Generation, Role: e.Role}
+	default: // FoundMismatch
+		if e.Finding != FoundMismatch {
+			return m.illegal("not a finding")
+		}
+		named := NameLeftover{Generation: m.now.Record.Generation, Role: e.Role}
 		return append([]Effect{named}, m.giveUp()...), nil
-	default:
-		return m.illegal("not a finding")
 	}
 }
 

@@ -29,11 +29,8 @@ func (m *machine) submitted(e Submitted) ([]Effect, error) {
 		v = s.Sessions[e.Session]
 	}
 	v.Active = e.Request
-	s.Sessions[e.Session] = v
-	if s.Requests == nil {
-		s.Requests = map[string]Request{}
-	}
-	s.Requests[e.Request] = Request{Session: e.Session, Phase: RequestVerified, Command: e.Command}
+	m.sessions()[e.Session] = v
+	m.requests()[e.Request] = Request{Session: e.Session, Phase: RequestVerified, Command: e.Command}
 	return []Effect{Decide{Request: e.Request}}, nil
 }
 
@@ -52,24 +49,23 @@ func (m *machine) asked(id string) ([]Effect, error) {
 func (m *machine) approved(e Approved) ([]Effect, error) {
 	r := m.now.Requests[e.Request]
 	var effects []Effect
-	switch e.Source {
-	case AutoRule:
+	if e.Source == AutoRule {
 		switch {
 		case r.Phase != RequestVerified:
 			return m.tooLate(e.Request)
 		case e.Command != r.Command:
 			return m.illegal("a rule approves what was asked, unedited")
 		}
-	case Developer:
+	} else {
 		switch {
+		case e.Source != Developer:
+			return m.illegal("nobody has approved")
 		case e.Command == "":
 			return m.illegal("an approval is of a command")
 		case r.Phase != RequestAwaitingApproval:
 			return m.tooLate(e.Request)
 		}
 		effects = append(effects, ClosePrompt{Request: e.Request})
-	default:
-		return m.illegal("nobody has approved")
 	}
 	r.Source, r.Command = e.Source, e.Command
 	m.put(e.Request, r, RequestApproved)
@@ -89,7 +85,7 @@ func (m *machine) denied(id string) ([]Effect, error) {
 // process is ended first: its outcome is pending only when nothing runs.
 func (m *machine) cut(id string, outcome RequestPhase) ([]Effect, error) {
 	r := m.now.Requests[id]
-	if r.Phase == RequestUnused || r.Phase.Pending() || r.Phase.Terminal() {
+	if r.Phase.Pending() || r.Phase.Terminal() {
 		return m.ignore()
 	}
 	return m.abandon(id, outcome), nil
@@ -155,7 +151,7 @@ func (m *machine) abandon(id string, outcome RequestPhase) []Effect {
 		return nil
 	}
 	r.Ending = outcome
-	m.now.Requests[id] = r
+	m.requests()[id] = r
 	return []Effect{EndHost{Request: id}}
 }
 
@@ -183,14 +179,14 @@ func (m *machine) resolve(id string, outcome RequestPhase) []Effect {
 	r := m.now.Requests[id]
 	v := m.now.Sessions[r.Session]
 	v.Active = ""
-	m.now.Sessions[r.Session] = v
+	m.sessions()[r.Session] = v
 	m.put(id, Request{Session: r.Session}, outcome.Delivered())
 	return []Effect{Resolve{Request: id, Outcome: outcome.Delivered()}}
 }
 
 func (m *machine) put(id string, r Request, phase RequestPhase) {
 	r.Phase = phase
-	m.now.Requests[id] = r
+	m.requests()[id] = r
 }
 
 // route moves a session's terminal. A closing session has none.
@@ -200,5 +196,5 @@ func (m *machine) route(id string, phase SessionPhase, to TerminalRoute) {
 		return
 	}
 	v.Phase, v.Route = phase, to
-	m.now.Sessions[id] = v
+	m.sessions()[id] = v
 }

@@ -15,10 +15,7 @@ func (m *machine) register(e Register) ([]Effect, error) {
 	case s.Sessions[e.Session].Phase != "":
 		return m.refuse(e.Session, RefusedDuplicate)
 	}
-	if s.Sessions == nil {
-		s.Sessions = map[string]Session{}
-	}
-	s.Sessions[e.Session] = Session{Phase: SessionRegistered, Route: RouteDetached, Connection: Connected}
+	m.sessions()[e.Session] = Session{Phase: SessionRegistered, Route: RouteDetached, Connection: Connected}
 	return []Effect{Admit{Session: e.Session}}, nil
 }
 
@@ -40,7 +37,7 @@ func (m *machine) attached(id string) ([]Effect, error) {
 func (m *machine) attach(id string) {
 	v := m.now.Sessions[id]
 	v.Phase, v.Route = SessionAttached, RouteSandbox
-	m.now.Sessions[id] = v
+	m.sessions()[id] = v
 }
 
 // closed deregisters a session before anything else of it is touched (FR-15).
@@ -54,7 +51,7 @@ func (m *machine) closed(id string) ([]Effect, error) {
 		return m.ignore()
 	}
 	v.Phase, v.Route, v.Connection = SessionClosing, RouteDetached, Disconnected
-	m.now.Sessions[id] = v
+	m.sessions()[id] = v
 	return append(m.abandon(v.Active, CancellationPending), EndSession{Session: id}), nil
 }
 
@@ -68,10 +65,10 @@ func (m *machine) ended(id string) ([]Effect, error) {
 	case v.Active != "":
 		return m.illegal("a host process of the session may still run")
 	}
-	delete(s.Sessions, id)
+	delete(m.sessions(), id)
 	for r, q := range s.Requests {
 		if q.Session == id {
-			delete(s.Requests, r)
+			delete(m.requests(), r)
 		}
 	}
 	if len(s.Sessions) == 0 && s.Phase == Ready {

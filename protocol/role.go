@@ -1,5 +1,7 @@
 package protocol
 
+import "maps"
+
 // Role names something outside the store that is made for a generation and that
 // recovery may have to clear away. The names are those of the store's
 // participants.
@@ -63,6 +65,15 @@ type Record struct {
 	Generation string          `json:"generation"`
 	Intents    map[Role]Intent `json:"intents,omitempty"`
 	Lease      string          `json:"lease,omitempty"`
+}
+
+// clone returns a copy that shares nothing with r.
+func (r Record) clone() Record {
+	r.Intents = maps.Clone(r.Intents)
+	if r.Intents == nil {
+		r.Intents = map[Role]Intent{}
+	}
+	return r
 }
 
 // next is the first outstanding role in the order of cleaning, or empty.

@@ -24,6 +24,12 @@ func (p *DomainPhase) UnmarshalText(b []byte) error {
 	return decodeEnum(p, b, "Domain phase", Absent, Recovering, Starting, Ready, Stopping, Failed)
 }
 
+// serving reports a generation that is not being torn down.
+func (p DomainPhase) serving() bool { return p == Starting || p == Ready }
+
+// ending reports a generation that is being torn down.
+func (p DomainPhase) ending() bool { return p == Stopping || p == Failed }
+
 // ResourceState is the state of one ordered resource of a generation.
 type ResourceState string
 
@@ -63,7 +69,8 @@ type ComponentIDs struct {
 }
 
 // State is the protocol state of one Domain. It is a value: Next never changes
-// the state that it is given.
+// the state that it is given. States share maps, so that nobody writes to one
+// that Next has returned.
 type State struct {
 	Phase       DomainPhase  `json:"phase"`
 	Generation  string       `json:"generation,omitempty"`  // the live one
@@ -103,20 +110,8 @@ func Initial() State {
 func Left(r Record) State {
 	s := Initial()
 	s.Previous = r.Generation
-	s.Record = &Record{Generation: r.Generation, Intents: maps.Clone(r.Intents), Lease: r.Lease}
-	return s
-}
-
-// clone returns a copy that shares nothing with s.
-func (s State) clone() State {
-	s.Intents = maps.Clone(s.Intents)
-	s.Sessions = maps.Clone(s.Sessions)
-	s.Requests = maps.Clone(s.Requests)
-	if s.Record != nil {
-		r := *s.Record
-		r.Intents = maps.Clone(r.Intents)
-		s.Record = &r
-	}
+	r = r.clone()
+	s.Record = &r
 	return s
 }
 
