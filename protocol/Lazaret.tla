@@ -8,8 +8,9 @@
 (* said a second time: one action here for one event there, under the same *)
 (* name.  The explorer of the Go tests and TLC count the same distinct     *)
 (* states on the same fixtures.  What is not here: cryptography, encodings,*)
-(* files, mounts, packets; events that change nothing (refusals, late      *)
-(* reports); and the effects, whose order is a property of the Go code.    *)
+(* files, mounts, packets; events that change nothing (refusals of stale or*)
+(* unauthentic credentials, late reports), which the Go explorer tries in  *)
+(* every state; and the effects, whose order is a property of the Go code. *)
 (*                                                                         *)
 (* The environment is part of the model and bounded by the fixture: how    *)
 (* often the Domain may start, how often its coordinator may die, and how  *)
@@ -24,6 +25,8 @@ CONSTANTS
     MaxGenerations,
     MaxCrashes,
     MaxPlants,
+    ConfigSafe,            \* the configuration lies beneath no mounted path
+    SandboxIsolationSafe,  \* the launch plan shares no namespace with the host
     NoRequest, NoRole, S1, S2, R1, R2, R3
 
 (* Fixture operators, for the configurations. *)
@@ -119,6 +122,7 @@ Ending  == phase \in {"Stopping", "Failed"}
 (***************************************************************************)
 Start ==
     /\ phase = "Absent" /\ ~record
+    /\ ConfigSafe /\ SandboxIsolationSafe
     /\ previous < MaxGenerations                              \* environment
     /\ phase' = "Starting" /\ generation' = previous + 1
     /\ intent' = [r \in Roles |->
@@ -512,10 +516,8 @@ TypeOK ==
     /\ crashes \in 0..MaxCrashes /\ plants \in 0..MaxPlants
     /\ planted \in Roles \cup {NoRole}
 
-(* A generation has its identity exactly as long as it lives.  The Go state *)
-(* holds the confinement and isolation that its Start has asserted.         *)
-ConfigurationConfinement == (generation # 0) = (Serving \/ Ending)
-SandboxNamespaceIsolation == sandbox = "Ready" => generation # 0
+ConfigurationConfinement == generation # 0 => ConfigSafe
+SandboxNamespaceIsolation == sandbox = "Ready" => SandboxIsolationSafe
 
 OrderedNetworkStartup ==
     /\ sandbox = "Ready" => network = "Ready"
@@ -587,6 +589,7 @@ OneLiveGeneration ==
     /\ phase = "Recovering" => record
     /\ generation = 0 /\ ~record => intent = NoIntents /\ ~lease
     /\ generation = 0 => session = NoSessions /\ request = NoRequests
+    /\ (generation # 0) = (Serving \/ Ending)
     /\ generation # 0 => generation = previous + 1
 
 (* No touch without matching intent. *)

@@ -6,8 +6,12 @@ type Effect interface{ effect() }
 
 type (
 	// RecordIntent puts a role's intent on record. What follows it may make the
-	// resource, so the record is on the disk first.
-	RecordIntent struct{ Role Role }
+	// resource, so the record is on the disk first. Of host processes there are
+	// several: their intents are their requests'.
+	RecordIntent struct {
+		Role    Role
+		Request string // of RoleHost, else empty
+	}
 
 	// LaunchSupervisor starts the Runtime Supervisor with the launch plan. The
 	// prepared lower is leased before the plan is sent.

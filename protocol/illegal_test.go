@@ -396,3 +396,35 @@ func TestStatesSurviveTheirEncoding(t *testing.T) {
 		}
 	}
 }
+
+// An event survives its encoding too: with both a run can be replayed.
+func TestEventsSurviveTheirEncoding(t *testing.T) {
+	f := full()
+	w := f.initial()
+	w.crashes = 1
+	seen := map[string]bool{}
+	for _, m := range f.moves(w) {
+		if m.event == nil {
+			continue
+		}
+		name := protocol.EventName(m.event)
+		seen[name] = true
+		b, err := json.Marshal(m.event)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := protocol.UnmarshalEvent(name, b); err != nil || got != m.event {
+			t.Errorf("%s: %v, %v", name, got, err)
+		}
+	}
+	if len(seen) != 34 {
+		t.Errorf("%d events", len(seen))
+	}
+	for name, b := range map[string]string{
+		"Restart": "{}", "Start": `{"Root":true}`, "Compared": `{"Role":"anchor","Finding":"Perhaps"}`, "Closed": "[]",
+	} {
+		if e, err := protocol.UnmarshalEvent(name, []byte(b)); err == nil {
+			t.Errorf("%s %s is read as %v", name, b, e)
+		}
+	}
+}

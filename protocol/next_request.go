@@ -70,7 +70,7 @@ func (m *machine) approved(e Approved) ([]Effect, error) {
 	r.Source, r.Command = e.Source, e.Command
 	m.put(e.Request, r, RequestApproved)
 	m.route(r.Session, SessionAttached, RouteSandbox)
-	return append(effects, RecordIntent{Role: RoleHost}, StartHost{Request: e.Request, Command: r.Command}), nil
+	return append(effects, RecordIntent{Role: RoleHost, Request: e.Request}, StartHost{Request: e.Request, Command: r.Command}), nil
 }
 
 func (m *machine) denied(id string) ([]Effect, error) {

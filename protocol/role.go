@@ -3,8 +3,8 @@ package protocol
 import "maps"
 
 // Role names something outside the store that is made for a generation and that
-// recovery may have to clear away. The names are those of the store's
-// participants.
+// recovery may have to clear away. All but the first two are the store's
+// participants, under the same names.
 type Role string
 
 // The roles.

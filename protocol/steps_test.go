@@ -72,8 +72,8 @@ func checkRequests(was, now world, e protocol.Event, effects []protocol.Effect) 
 			{"an outcome that is decided stands", implies(a.Ending != "" && b.Phase != protocol.RequestUnused, b.Ending == a.Ending || b.Phase == a.Ending || b.Phase == a.Ending.Delivered())},
 			{"an accepted request is resolved once (OR-2)", resolved == int(bits(over))},
 			{"a host process is started when approved, its intent on record", began == (count(protocol.StartHost{Request: id, Command: b.Command}) == 1) &&
-				implies(began, slices.Index(effects, protocol.Effect(protocol.RecordIntent{Role: protocol.RoleHost})) >= 0 &&
-					slices.Index(effects, protocol.Effect(protocol.RecordIntent{Role: protocol.RoleHost})) < slices.Index(effects, protocol.Effect(protocol.StartHost{Request: id, Command: b.Command})))},
+				implies(began, slices.Index(effects, protocol.Effect(protocol.RecordIntent{Role: protocol.RoleHost, Request: id})) >= 0 &&
+					slices.Index(effects, protocol.Effect(protocol.RecordIntent{Role: protocol.RoleHost, Request: id})) < slices.Index(effects, protocol.Effect(protocol.StartHost{Request: id, Command: b.Command})))},
 			{"what is approved stays what it was", implies(a.Phase.Delivered() == "" && was.HostRunning(id) && now.HostRunning(id), a.Command == b.Command && a.Source == b.Source)},
 			{"a host process is ended before its time", cut == (count(protocol.EndHost{Request: id}) > 0)},
 			{"the developer is asked", (prompted && a.Phase != b.Phase) == (count(protocol.ShowPrompt{Request: id}) > 0)},

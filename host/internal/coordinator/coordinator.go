@@ -161,7 +161,7 @@ func (g *generation) fail(text, hint string) {
 func (g *generation) perform(ctx context.Context, eff protocol.Effect) bool {
 	switch eff := eff.(type) {
 	case protocol.RecordIntent:
-		g.recordIntent(eff.Role)
+		g.recordIntent(eff)
 	case protocol.LaunchSupervisor:
 		g.launch(ctx)
 	case protocol.StartSandbox:
@@ -195,10 +195,11 @@ func (g *generation) perform(ctx context.Context, eff protocol.Effect) bool {
 }
 
 // recordIntent puts a role's intent on record before what may make it. The
-// publication has a table of its own, written when there is one.
-func (g *generation) recordIntent(r protocol.Role) {
-	if r != protocol.RolePublication {
-		g.journal.intent(store.Role(r))
+// publication is not a participant: it has a table of its own, and lies in the
+// runtime directory, which every start clears.
+func (g *generation) recordIntent(eff protocol.RecordIntent) {
+	if eff.Role != protocol.RolePublication {
+		g.journal.intent(store.Role(eff.Role))
 	}
 }
 

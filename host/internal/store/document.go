@@ -25,12 +25,11 @@ const (
 	RoleHelper      Role = "helper"      // the connectivity helper, slirp4netns
 	RoleSandbox     Role = "sandbox"     // the attached runsc client
 	RoleTrust       Role = "trust"       // the Trust Anchor's material
-	RoleHost        Role = "host"        // approved host processes, under their guards
 )
 
 // UnmarshalText refuses unknown roles.
 func (r *Role) UnmarshalText(b []byte) error {
-	return decode(r, b, "role", RoleCoordinator, RoleSupervisor, RoleAnchor, RoleNetwork, RoleHelper, RoleSandbox, RoleTrust, RoleHost)
+	return decode(r, b, "role", RoleCoordinator, RoleSupervisor, RoleAnchor, RoleNetwork, RoleHelper, RoleSandbox, RoleTrust)
 }
 
 // IntentState is how far a participant has come.
