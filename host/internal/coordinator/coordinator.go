@@ -195,8 +195,7 @@ func (g *generation) perform(ctx context.Context, eff protocol.Effect) bool {
 }
 
 // recordIntent puts a role's intent on record before what may make it. The
-// publication is not a participant: it has a table of its own, and lies in the
-// runtime directory, which every start clears.
+// publication is not a participant: it has a table of its own.
 func (g *generation) recordIntent(eff protocol.RecordIntent) {
 	if eff.Role != protocol.RolePublication {
 		g.journal.intent(store.Role(eff.Role))
