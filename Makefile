@@ -74,7 +74,7 @@ test-long: go-check ## as test, with the sampled tests run in full
 
 .PHONY: explore
 explore: go-check ## visit every state of the protocol's full fixture (minutes, some GiB)
-	LAZARET_EXPLORE=1 $(GO) test -count=1 -timeout 60m -run 'TestExplore' -v ./protocol
+	$(GO) test -count=1 -timeout 60m -tags explore -run TestExplore -v ./protocol
 
 # TLC builds with javac from its public source, tlaplus/tlaplus.
 TLCFLAGS ?= -workers auto
