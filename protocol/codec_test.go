@@ -21,10 +21,12 @@ var (
 	connected = []protocol.ConnectionState{"", protocol.Connected, protocol.Disconnected}
 	commands  = []string{"", asked, edited}
 	sources   = []protocol.ApprovalSource{"", protocol.AutoRule, protocol.Developer}
-	requests  = []protocol.RequestPhase{protocol.RequestUnused, protocol.RequestVerified, protocol.RequestAwaitingApproval,
+	requests  = []protocol.RequestPhase{
+		protocol.RequestUnused, protocol.RequestVerified, protocol.RequestAwaitingApproval,
 		protocol.RequestApproved, protocol.RequestExecuting, protocol.CompletionPending, protocol.DenialPending, protocol.TimeoutPending,
 		protocol.CancellationPending, protocol.FailurePending, protocol.RequestCompleted, protocol.RequestDenied, protocol.RequestTimedOut,
-		protocol.RequestCancelled, protocol.RequestFailed}
+		protocol.RequestCancelled, protocol.RequestFailed,
+	}
 )
 
 func code[T comparable](all []T, v T) byte {

@@ -60,7 +60,7 @@ func explore(f *fixture) (*graph, error) {
 				n.State, effects, err = protocol.Next(w.State, m.event)
 				if err != nil {
 					if !errors.Is(err, protocol.ErrIllegal) || effects != nil {
-						return g, fmt.Errorf("%s: %v, effects %v\n%s", m.name, err, effects, g.trace(i))
+						return g, fmt.Errorf("%s: %w, effects %v\n%s", m.name, err, effects, g.trace(i))
 					}
 					continue
 				}

@@ -164,13 +164,18 @@ func (f *fixture) noise(w world) []protocol.Event {
 		return e
 	}
 	events := []protocol.Event{
-		protocol.SupervisorStarted{Generation: stale}, protocol.AnchorMounted{Generation: stale}, protocol.HelperStarted{Generation: stale},
-		protocol.NetworkReady{Generation: stale, Network: w.IDs.Network, Readiness: readiness}, protocol.SandboxStarted{Generation: stale},
+		protocol.SupervisorStarted{Generation: stale},
+		protocol.AnchorMounted{Generation: stale},
+		protocol.HelperStarted{Generation: stale},
+		protocol.NetworkReady{Generation: stale, Network: w.IDs.Network, Readiness: readiness},
+		protocol.SandboxStarted{Generation: stale},
 		protocol.ComponentStopped{Generation: stale, Component: protocol.ComponentSandbox},
-		protocol.Lost{Generation: stale, Component: protocol.ComponentSandbox}, protocol.SupervisorGone{Generation: stale},
+		protocol.Lost{Generation: stale, Component: protocol.ComponentSandbox},
+		protocol.SupervisorGone{Generation: stale},
 		protocol.NetworkReady{Generation: g, Network: foreign.Network, Readiness: readiness},
 		protocol.NetworkReady{Generation: g, Network: w.IDs.Network},
-		protocol.Leased{}, protocol.ComponentStopped{Generation: g, Component: "moon"},
+		protocol.Leased{},
+		protocol.ComponentStopped{Generation: g, Component: "moon"},
 		protocol.Register{Generation: g, Fingerprint: fingerprint},
 		protocol.Register{Session: "s9", Generation: stale, Fingerprint: fingerprint},
 		protocol.Register{Session: "s9", Generation: g, Fingerprint: "other"},
@@ -181,7 +186,8 @@ func (f *fixture) noise(w world) []protocol.Event {
 		protocol.Approved{Request: r, Source: "Agent", Command: asked},
 		protocol.Approved{Request: r, Source: protocol.AutoRule, Command: edited},
 		protocol.Approved{Request: r, Source: protocol.Developer},
-		protocol.Compared{Role: "moon", Finding: protocol.FoundGone}, protocol.Compared{Finding: protocol.FoundGone},
+		protocol.Compared{Role: "moon", Finding: protocol.FoundGone},
+		protocol.Compared{Finding: protocol.FoundGone},
 		protocol.Cleaned{Role: "moon"},
 		nil,
 	}

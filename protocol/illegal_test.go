@@ -3,6 +3,7 @@ package protocol_test
 import (
 	"encoding/json"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 
@@ -12,10 +13,13 @@ import (
 	"lazaret.dev/lazaret/protocol"
 )
 
-func apply(t interface {
+// fataler is a *testing.T or a *rapid.T.
+type fataler interface {
 	Helper()
-	Fatal(...any)
-}, s protocol.State, events ...protocol.Event) (protocol.State, []protocol.Effect) {
+	Fatal(args ...any)
+}
+
+func apply(t fataler, s protocol.State, events ...protocol.Event) (protocol.State, []protocol.Effect) {
 	t.Helper()
 	var all []protocol.Effect
 	for _, e := range events {
@@ -46,12 +50,20 @@ func ways() []way {
 		return protocol.Submitted{Request: r, Session: "a", Command: asked, Generation: gen, Sandbox: ids.Sandbox, Authentic: true}
 	}
 	up := way{
-		{"started", startOf(gen)}, {"supervised", protocol.SupervisorStarted{Generation: gen}}, {"leased", protocol.Leased{Prepared: prepared}},
-		{"anchored", protocol.AnchorMounted{Generation: gen}}, {"helped", protocol.HelperStarted{Generation: gen}},
+		{"started", startOf(gen)},
+		{"supervised", protocol.SupervisorStarted{Generation: gen}},
+		{"leased", protocol.Leased{Prepared: prepared}},
+		{"anchored", protocol.AnchorMounted{Generation: gen}},
+		{"helped", protocol.HelperStarted{Generation: gen}},
 		{"networked", protocol.NetworkReady{Generation: gen, Network: ids.Network, Readiness: readiness}},
-		{"sandboxed", protocol.SandboxStarted{Generation: gen}}, {"trusted", protocol.TrustIssued{}}, {"proven", protocol.PolicyVerified{}},
-		{"ready", protocol.Published{}}, {"registered", protocol.Register{Session: "a", Generation: gen, Fingerprint: fingerprint}},
-		{"attached", protocol.Attached{Session: "a"}}, {"submitted", submitted("r")}, {"awaiting", protocol.Asked{Request: "r"}},
+		{"sandboxed", protocol.SandboxStarted{Generation: gen}},
+		{"trusted", protocol.TrustIssued{}},
+		{"proven", protocol.PolicyVerified{}},
+		{"ready", protocol.Published{}},
+		{"registered", protocol.Register{Session: "a", Generation: gen, Fingerprint: fingerprint}},
+		{"attached", protocol.Attached{Session: "a"}},
+		{"submitted", submitted("r")},
+		{"awaiting", protocol.Asked{Request: "r"}},
 		{"approved", protocol.Approved{Request: "r", Source: protocol.Developer, Command: edited}},
 		{"executing", protocol.HostStarted{Request: "r"}},
 	}
@@ -59,18 +71,21 @@ func ways() []way {
 		w := up
 		ws := []way{up}
 		for _, m := range more {
-			w = append(w[:len(w):len(w)], m...)
+			w = append(slices.Clip(w), m...)
 			ws = append(ws, w)
 		}
 		return ws
 	}
 	ws := with(way{{"completed", protocol.HostEnded{Request: "r"}}, {"delivered", protocol.Delivered{Request: "r"}}})
 	ws = append(ws, with(way{
-		{"closing", protocol.Closed{Session: "a"}}, {"failed", protocol.Lost{Generation: gen, Reason: "died"}},
-		{"alone", protocol.SupervisorGone{Generation: gen}}, {"over", protocol.HostEnded{Request: "r"}},
+		{"closing", protocol.Closed{Session: "a"}},
+		{"failed", protocol.Lost{Generation: gen, Reason: "died"}},
+		{"alone", protocol.SupervisorGone{Generation: gen}},
+		{"over", protocol.HostEnded{Request: "r"}},
 	})...)
 	ws = append(ws, with(way{
-		{"died", protocol.CoordinatorLost{}}, {"recovering", protocol.Recover{}},
+		{"died", protocol.CoordinatorLost{}},
+		{"recovering", protocol.Recover{}},
 		{"cleaning", protocol.Compared{Role: protocol.RoleHost, Finding: protocol.FoundMatching}},
 		{"cleaned", protocol.Cleaned{Role: protocol.RoleHost}},
 		{"", protocol.Compared{Role: protocol.RolePublication, Finding: protocol.FoundGone}},
@@ -88,10 +103,7 @@ func ways() []way {
 }
 
 // at walks to a state of that name.
-func at(t interface {
-	Helper()
-	Fatal(...any)
-}, name string) protocol.State {
+func at(t fataler, name string) protocol.State {
 	t.Helper()
 	if name == "absent" {
 		return protocol.Initial()
@@ -248,19 +260,33 @@ func TestAnswers(t *testing.T) {
 		{"awaiting", submit(func(*protocol.Submitted) {}), refusedRequest(protocol.RefusedBusy)},
 		{"completed", submit(func(*protocol.Submitted) {}), refusedRequest(protocol.RefusedBusy)},
 		{"delivered", submit(func(e *protocol.Submitted) { e.Request = "r" }), []protocol.Effect{protocol.RefuseRequest{Request: "r", Why: protocol.RefusedDuplicate}}},
-		{"approved", approve, tooLate}, {"executing", approve, tooLate}, {"delivered", approve, tooLate}, {"over", approve, tooLate},
+		{"approved", approve, tooLate},
+		{"executing", approve, tooLate},
+		{"delivered", approve, tooLate},
+		{"over", approve, tooLate},
 		{"submitted", approve, tooLate},
 		{"awaiting", protocol.Approved{Request: "r", Source: protocol.AutoRule, Command: asked}, tooLate},
-		{"approved", protocol.Denied{Request: "r"}, tooLate}, {"attached", protocol.Denied{Request: "r"}, tooLate},
-		{"awaiting", protocol.Asked{Request: "r"}, nil}, {"attached", protocol.Asked{Request: "r"}, nil},
-		{"completed", protocol.TimedOut{Request: "r"}, nil}, {"delivered", protocol.Cancelled{Request: "r"}, nil}, {"attached", protocol.TimedOut{Request: "r"}, nil},
-		{"delivered", protocol.Delivered{Request: "r"}, nil}, {"attached", protocol.Delivered{Request: "r"}, nil},
-		{"attached", protocol.Attached{Session: "a"}, nil}, {"closing", protocol.Attached{Session: "a"}, nil},
+		{"approved", protocol.Denied{Request: "r"}, tooLate},
+		{"attached", protocol.Denied{Request: "r"}, tooLate},
+		{"awaiting", protocol.Asked{Request: "r"}, nil},
+		{"attached", protocol.Asked{Request: "r"}, nil},
+		{"completed", protocol.TimedOut{Request: "r"}, nil},
+		{"delivered", protocol.Cancelled{Request: "r"}, nil},
+		{"attached", protocol.TimedOut{Request: "r"}, nil},
+		{"delivered", protocol.Delivered{Request: "r"}, nil},
+		{"attached", protocol.Delivered{Request: "r"}, nil},
+		{"attached", protocol.Attached{Session: "a"}, nil},
+		{"closing", protocol.Attached{Session: "a"}, nil},
 		{"closing", protocol.Closed{Session: "a"}, nil},
-		{"registered", protocol.IdleExpired{}, nil}, {"started", protocol.IdleExpired{}, nil},
-		{"absent", protocol.StopRequested{}, nil}, {"stopping", protocol.StopRequested{}, nil}, {"failed", protocol.StopRequested{}, nil},
-		{"failed", protocol.Lost{Generation: gen}, nil}, {"stopping", protocol.Lost{Generation: gen}, nil},
-		{"stopping", protocol.TrustIssued{}, nil}, {"stopping", protocol.PolicyVerified{}, nil},
+		{"registered", protocol.IdleExpired{}, nil},
+		{"started", protocol.IdleExpired{}, nil},
+		{"absent", protocol.StopRequested{}, nil},
+		{"stopping", protocol.StopRequested{}, nil},
+		{"failed", protocol.StopRequested{}, nil},
+		{"failed", protocol.Lost{Generation: gen}, nil},
+		{"stopping", protocol.Lost{Generation: gen}, nil},
+		{"stopping", protocol.TrustIssued{}, nil},
+		{"stopping", protocol.PolicyVerified{}, nil},
 		{"stopping", protocol.Published{}, []protocol.Effect{protocol.Withdraw{}}},
 	} {
 		s := at(t, tc.state)
@@ -348,8 +374,12 @@ func TestAnyStateCanEndAndStartAgain(t *testing.T) {
 		}
 		for range 100 {
 			for _, e := range []protocol.Event{
-				protocol.SupervisorGone{Generation: w.Generation}, protocol.HostFailed{Request: "r1"}, protocol.HostFailed{Request: "r2"}, protocol.HostFailed{Request: "r3"},
-				protocol.Recover{}, protocol.LeaseReleased{},
+				protocol.SupervisorGone{Generation: w.Generation},
+				protocol.HostFailed{Request: "r1"},
+				protocol.HostFailed{Request: "r2"},
+				protocol.HostFailed{Request: "r3"},
+				protocol.Recover{},
+				protocol.LeaseReleased{},
 			} {
 				if n, _, err := protocol.Next(w.State, e); err == nil {
 					w.State = n

@@ -83,7 +83,7 @@ var invariants = []invariant{
 	}},
 	{"ExecutionApproved", func(_ *fixture, w world) bool { // SR-7, SR-8
 		return all(w.Requests, func(id string, r protocol.Request) bool {
-			return (w.HostRunning(id)) == (r.Source != "") && implies(r.Source == protocol.AutoRule, r.Command == asked) &&
+			return w.HostRunning(id) == (r.Source != "") && implies(r.Source == protocol.AutoRule, r.Command == asked) &&
 				implies(r.Source != "", r.Command != "") && implies(r.Ending != "", w.HostRunning(id) && r.Ending.Pending())
 		})
 	}},
@@ -234,7 +234,7 @@ func checkStep(was, now world, e protocol.Event, effects []protocol.Effect) erro
 			implies(kind(protocol.StartSandbox{}), has(protocol.RecordIntent{Role: protocol.RoleSandbox}) && at(protocol.RecordIntent{Role: protocol.RoleSandbox}) < at(protocol.StartSandbox{}))},
 		{"trust and proof follow the sandbox", kind(protocol.IssueTrust{}) == kind(protocol.VerifyPolicy{}) &&
 			kind(protocol.IssueTrust{}) == (serving(now.Phase) && was.Sandbox != now.Sandbox)},
-		{"published once proven (FR-20)", kind(protocol.Publish{}) == (now.Phase == protocol.Starting && now.Trust && now.Verified && !(was.Trust && was.Verified)) &&
+		{"published once proven (FR-20)", kind(protocol.Publish{}) == (now.Phase == protocol.Starting && now.Trust && now.Verified && (!was.Trust || !was.Verified)) &&
 			implies(published, was.Trust && was.Verified)},
 		{"the publication is withdrawn", implies(!died, kind(protocol.Withdraw{}) == (withdrawn || late && ending(was.Phase)))},
 		{"the publication goes before the sessions are ended", implies(withdrawn && !died, at(protocol.Withdraw{}) == 0)},

@@ -55,13 +55,17 @@ func (f *fixture) liveness() []leadsTo {
 	}
 	for _, s := range f.sessions {
 		for _, p := range []protocol.SessionPhase{protocol.SessionRegistered, protocol.SessionClosing} {
-			ls = append(ls, leadsTo{"SessionEventuallyResolves: " + s + " " + string(p),
-				func(w world) bool { return w.Sessions[s].Phase == p }, func(w world) bool { return w.Sessions[s].Phase != p }})
+			ls = append(ls, leadsTo{
+				"SessionEventuallyResolves: " + s + " " + string(p),
+				func(w world) bool { return w.Sessions[s].Phase == p }, func(w world) bool { return w.Sessions[s].Phase != p },
+			})
 		}
 	}
 	for _, r := range f.requests {
-		ls = append(ls, leadsTo{"AcceptedRequestEventuallyResolves: " + r,
-			func(w world) bool { return !over(w.Requests[r].Phase) }, func(w world) bool { return over(w.Requests[r].Phase) }})
+		ls = append(ls, leadsTo{
+			"AcceptedRequestEventuallyResolves: " + r,
+			func(w world) bool { return !over(w.Requests[r].Phase) }, func(w world) bool { return over(w.Requests[r].Phase) },
+		})
 	}
 	return ls
 }

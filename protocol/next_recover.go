@@ -4,10 +4,10 @@ package protocol
 // perform an effect.
 func (m *machine) coordinatorLost() ([]Effect, error) {
 	s := m.now
-	switch {
-	case s.Phase == Absent:
+	if s.Phase == Absent {
 		return m.illegal("no coordinator is there")
-	case s.Phase == Recovering:
+	}
+	if s.Phase == Recovering {
 		m.giveUp()
 		return nil, nil
 	}

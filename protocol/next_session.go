@@ -44,10 +44,10 @@ func (m *machine) attach(id string) {
 // Its request is given up with it.
 func (m *machine) closed(id string) ([]Effect, error) {
 	v := m.now.Sessions[id]
-	switch {
-	case v.Phase == "":
+	if v.Phase == "" {
 		return m.illegal("no such session")
-	case v.Phase == SessionClosing:
+	}
+	if v.Phase == SessionClosing {
 		return m.ignore()
 	}
 	v.Phase, v.Route, v.Connection = SessionClosing, RouteDetached, Disconnected
