@@ -19,6 +19,7 @@ import (
 	"lazaret.dev/lazaret/host/internal/control"
 	"lazaret.dev/lazaret/host/internal/coordinator"
 	"lazaret.dev/lazaret/host/internal/hostfacts"
+	"lazaret.dev/lazaret/host/internal/netpolicy"
 	"lazaret.dev/lazaret/host/internal/paths"
 	"lazaret.dev/lazaret/host/internal/spawn"
 	"lazaret.dev/lazaret/protocol"
@@ -213,7 +214,7 @@ func (c *client) request() error {
 		vars = append(vars, v)
 	}
 	env, warnings := sessionenv.Build(c.domain.Env, vars, os.LookupEnv)
-	for _, w := range warnings {
+	for _, w := range append(warnings, netpolicy.ProxyWarnings(environment(env))...) {
 		c.o.UI.Notice(w)
 	}
 	c.open = pc.OpenRequest{
@@ -238,6 +239,17 @@ func (c *client) request() error {
 		c.open.Size = attach.Size(c.o.Stdin)
 	}
 	return nil
+}
+
+// environment is K=V pairs as a map.
+func environment(pairs []string) map[string]string {
+	m := make(map[string]string, len(pairs))
+	for _, kv := range pairs {
+		if k, v, ok := strings.Cut(kv, "="); ok {
+			m[k] = v
+		}
+	}
+	return m
 }
 
 // connect returns a connection to the Domain's published coordinator, starting
@@ -286,6 +298,11 @@ func (c *client) connect(ctx context.Context, deadline time.Time) (*control.Conn
 func (c *client) start(ctx context.Context, lock *os.File) error {
 	if err := c.root.Claim(c.domain.Profile, c.domain.Workspace.Path, time.Now()); err != nil {
 		return err
+	}
+	if len(c.domain.PersistentDirs) > 0 {
+		if err := c.root.BindAnchors(c.facts.Mapping.Mode, time.Now()); err != nil {
+			return err
+		}
 	}
 	generation, err := coordinator.NewGeneration(time.Now())
 	if err != nil {

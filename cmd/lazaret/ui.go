@@ -220,7 +220,7 @@ func (f *follower) start(dir string, u *ui) {
 		offsets := map[string]int64{}
 		for {
 			for _, name := range logNames {
-				offsets[name] += copyNew(root, name, offsets[name], u)
+				offsets[name] = copyNew(root, name, offsets[name], u)
 			}
 			select {
 			case <-ctx.Done():
@@ -238,20 +238,24 @@ func (f *follower) stop() {
 	}
 }
 
-// copyNew prints the complete lines that a file has got since offset.
+// copyNew prints the complete lines that a file has got since offset, and
+// returns the new offset. A file that is shorter than that was cut.
 func copyNew(root *os.Root, name string, offset int64, u *ui) int64 {
 	file, err := root.Open(name)
 	if err != nil {
-		return 0
+		return offset
 	}
 	defer file.Close()
+	if fi, err := file.Stat(); err == nil && fi.Size() < offset {
+		offset = 0
+	}
 	b, err := io.ReadAll(io.NewSectionReader(file, offset, 1<<20))
 	if err != nil {
-		return 0
+		return offset
 	}
 	end := strings.LastIndexByte(string(b), '\n') + 1
 	for l := range strings.Lines(string(b[:end])) {
 		u.Notice(strings.TrimSuffix(name, ".log") + ": " + printable(strings.TrimRight(l, "\n")))
 	}
-	return int64(end)
+	return offset + int64(end)
 }

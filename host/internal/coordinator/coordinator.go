@@ -208,6 +208,7 @@ func (g *generation) publish(ctx context.Context) {
 	}
 	g.pending = append(g.pending, protocol.Published{})
 	g.after = append(g.after, g.reporter.ready)
+	g.tasks.Go(func() { g.keepHouse(ctx) })
 	g.tasks.Go(func() {
 		select {
 		case <-time.After(idleGrace):

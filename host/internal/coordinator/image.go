@@ -8,7 +8,6 @@ import (
 
 	"lazaret.dev/lazaret/host/internal/image"
 	"lazaret.dev/lazaret/host/internal/paths"
-	"lazaret.dev/lazaret/host/internal/spawn"
 	"lazaret.dev/lazaret/host/internal/unpack"
 	"lazaret.dev/lazaret/protocol/control"
 )
@@ -23,7 +22,7 @@ type preparedImage struct {
 func prepareImage(ctx context.Context, req *Request, r *reporter) (*preparedImage, error) {
 	p, err := image.Prepare(ctx, image.Options{
 		Ref: req.Domain.Image, DataRoot: req.Domain.DataRoot, Mapping: unpack.Mapping(req.Mapping.Mode),
-		Runner:   spawn.Enter{Supervisor: req.Tools.Supervisor, Executable: req.Executable, Mapping: req.Mapping},
+		Runner:   req.runner(),
 		Progress: func(p image.Progress) { r.progress(progressOf(p)) },
 		Warn:     r.warn,
 	})

@@ -123,6 +123,7 @@ func serveGeneration(ctx context.Context, req *Request, lock *os.File, log *slog
 		g.server.Close()
 	}
 	g.tasks.Wait()
+	g.leave()
 	if g.failure != nil {
 		return &startError{*g.failure}
 	}
