@@ -79,7 +79,8 @@ func (r *Runner) run(ctx context.Context, program string, args []string, request
 	}
 	argv = append(append(append(argv, r.Prefix...), self), args...)
 	cmd := exec.CommandContext(ctx, "unshare", argv...)
-	cmd.Env = append(os.Environ(), programEnv+"="+program)
+	// A race detector would sleep for a second at the end of each program.
+	cmd.Env = append(os.Environ(), programEnv+"="+program, "GORACE=atexit_sleep_ms=0")
 	cmd.Stdin = bytes.NewReader(request)
 	cmd.Stdout = stdout
 	var stderr bytes.Buffer
