@@ -141,7 +141,7 @@ func (s *server) bringUp() error {
 		return err
 	}
 	if n := faults.Read().DropDenyLate; n >= 0 {
-		if err := netns.DropRoute(&s.plan.Network, n); err != nil {
+		if err := s.dropRoute(n); err != nil {
 			return err
 		}
 	}
@@ -155,7 +155,12 @@ func (s *server) bringUp() error {
 
 // attest observes the network and reports it.
 func (s *server) attest() error {
-	ns, err := netns.Observe(&s.plan.Network)
+	inner, err := os.Open(s.layout.NetNS)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = inner.Close() }()
+	ns, err := netns.Observe(&s.plan.Network, inner)
 	if err != nil {
 		return err
 	}
@@ -176,6 +181,16 @@ func (s *server) attest() error {
 		Sandboxed:   s.slirp.Sandboxed,
 	})
 	return nil
+}
+
+// dropRoute is a fault: the n-th deny route goes after it was attested.
+func (s *server) dropRoute(n int) error {
+	inner, err := os.Open(s.layout.NetNS)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = inner.Close() }()
+	return netns.DropRoute(&s.plan.Network, inner, n)
 }
 
 // expectStart waits for the gate to open.

@@ -14,10 +14,11 @@ import (
 )
 
 // Assemble builds everything that the plan's layout names and returns the ids
-// of the mounts by their paths in the sandbox. It must be called once, in a
-// mount namespace of the supervisor's own. On error the namespace is left half
+// of the mounts by their paths in the sandbox. netns is the sandbox's network
+// namespace and stays the caller's. It must be called once, in a mount
+// namespace of the supervisor's own. On error the namespace is left half
 // built; it ends with the process.
-func Assemble(p *launch.Plan) (map[string]uint64, error) {
+func Assemble(p *launch.Plan, netns *os.File) (map[string]uint64, error) {
 	if err := Check(p); err != nil {
 		return nil, err
 	}
@@ -26,13 +27,14 @@ func Assemble(p *launch.Plan) (map[string]uint64, error) {
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
 		return nil, os.NewSyscallError("make / private", err)
 	}
-	a := &assembly{plan: p, ids: map[string]uint64{}}
+	a := &assembly{plan: p, netns: netns, ids: map[string]uint64{}}
 	defer a.close()
 	for _, step := range []struct {
 		name string
 		run  func() error
 	}{
 		{"scratch directory", a.scratchFS},
+		{"network namespace", a.bindNetNS},
 		{"open mounts", a.openMounts},
 		{"files", a.ownFiles},
 		{"lower layer", a.lowerLayer},
@@ -51,9 +53,10 @@ func Assemble(p *launch.Plan) (map[string]uint64, error) {
 
 // assembly is the state of one Assemble.
 type assembly struct {
-	plan *launch.Plan
-	ids  map[string]uint64
-	fds  []int // closed at the end
+	plan  *launch.Plan
+	netns *os.File
+	ids   map[string]uint64
+	fds   []int // closed at the end
 
 	scratch  int // the tmpfs
 	prepared int // the image's tree
@@ -90,6 +93,16 @@ func (a *assembly) scratchFS() error {
 	}
 	a.scratch = m
 	return attach(m, dir)
+}
+
+// bindNetNS gives the network namespace a name that runsc can open, and keeps
+// it alive.
+func (a *assembly) bindNetNS() error {
+	if err := writeFile(a.scratch, netnsFile, 0o600, nil); err != nil {
+		return err
+	}
+	err := unix.Mount(fdPath(int(a.netns.Fd())), Plan(a.plan).NetNS, "", unix.MS_BIND, "")
+	return os.NewSyscallError("mount", err)
 }
 
 // openMounts opens every host object of the plan before anything is built on

@@ -74,9 +74,8 @@ func Spec(p *launch.Plan, l mounts.Layout) *specs.Spec {
 				{Type: specs.IPCNamespace},
 				{Type: specs.UTSNamespace},
 				{Type: specs.MountNamespace},
-				// The enforcement namespace, in which the client runs. Without this
-				// entry runsc would make another, empty one.
-				{Type: specs.NetworkNamespace, Path: "/proc/self/ns/net"},
+				// Its addresses and routes become those of the sandbox's kernel.
+				{Type: specs.NetworkNamespace, Path: l.NetNS},
 			},
 		},
 	}
