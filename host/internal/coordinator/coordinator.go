@@ -80,7 +80,10 @@ func (g *generation) post(e protocol.Event) {
 func (g *generation) loop(ctx context.Context) {
 	defer close(g.done)
 	g.pending = append(g.pending, protocol.Start{Generation: g.req.Generation, Fingerprint: g.req.Fingerprint()})
+	// To be asked to end is an event like others: what is done to end, and what is
+	// written down about it, is not cut short.
 	interrupted := ctx.Done()
+	ctx = context.WithoutCancel(ctx)
 	for {
 		for len(g.pending) > 0 {
 			e := g.pending[0]
@@ -214,7 +217,6 @@ func (g *generation) publish(ctx context.Context) {
 		case <-time.After(idleGrace):
 			g.post(protocol.IdleExpired{})
 		case <-g.over:
-		case <-ctx.Done():
 		}
 	})
 }

@@ -143,6 +143,8 @@ func (g *generation) run(ctx context.Context, s *served, req pc.OpenRequest) pc.
 		// and ends its processes, whereupon the exec client sees its end.
 		g.post(protocol.Closed{Session: s.id})
 	case <-ctx.Done():
+		// The end does not wait for a client that does not read.
+		s.conn.SetWriteDeadline(time.Now().Add(flushGrace))
 	}
 	select {
 	case <-ended:

@@ -18,6 +18,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -70,7 +71,14 @@ type Session struct {
 	eofSet bool
 
 	pumps sync.WaitGroup
+	flow  flow
 	ends  []*os.File // read ends, closed when the pumps must stop
+}
+
+// flow is what the pumps have done so far.
+type flow struct {
+	carried  atomic.Int64 // bytes
+	handling atomic.Int32 // pumps that wait for their client
 }
 
 // startTimeout bounds the time until runsc has told the guest pid.
@@ -182,19 +190,22 @@ func (s *Session) attachPipes() ([]*os.File, error) {
 func (s *Session) pump(out Output) {
 	sinks := []func([]byte) error{out.Stdout, out.Stderr}
 	for i, f := range s.ends {
-		s.pumps.Go(func() { copyOut(f, sinks[i]) })
+		s.pumps.Go(func() { s.flow.copyOut(f, sinks[i]) })
 	}
 }
 
-func copyOut(f *os.File, sink func([]byte) error) {
+func (w *flow) copyOut(f *os.File, sink func([]byte) error) {
 	buf := make([]byte, 64<<10)
 	for {
 		n, err := f.Read(buf)
 		if n > 0 {
+			w.handling.Add(1)
 			if sink(buf[:n]) != nil {
 				// Nobody listens any more; the command must not block for that.
 				sink = func([]byte) error { return nil }
 			}
+			w.carried.Add(int64(n))
+			w.handling.Add(-1)
 		}
 		// A PTY master reports EIO when the last slave is closed.
 		if err != nil {
@@ -309,12 +320,19 @@ func (s *Session) Signal(ctx context.Context, name control.SignalName) error {
 	return s.sandbox.run(ctx, nil, "kill", "--pgid", strconv.Itoa(s.pid), s.sandbox.ID, string(name))
 }
 
-// drainGrace is how long output may keep coming after the command has ended
-// before its leftovers are ended too.
-const drainGrace = 200 * time.Millisecond
+const (
+	// drainGrace is how long a command's output may rest after its end before
+	// what it left behind is ended too.
+	drainGrace = 200 * time.Millisecond
+
+	// drainLimit is more than pipes and a terminal can hold: what comes beyond it
+	// is none of the command's.
+	drainLimit = 4 << 20
+)
 
 // Wait waits for the command's end and for all of its output, and returns its
-// status as a shell would give it. It is called once.
+// status as a shell would give it. It is called once. It takes as long as the
+// Output's methods take.
 func (s *Session) Wait(ctx context.Context) int {
 	_ = s.client.Wait()
 	s.CloseStdin()
@@ -326,17 +344,34 @@ func (s *Session) Wait(ctx context.Context) int {
 	select {
 	case <-drained:
 	case <-time.After(drainGrace):
-		// A process that the command left behind holds its stdout open. It ends
-		// with its session (FR-15); then the rest of the output is there.
+		// A process that the command left behind may hold its stdout open. It ends
+		// with its session (FR-15); then the rest of the output is there, and takes
+		// as long as its reader does.
 		_ = s.End(ctx)
-		select {
-		case <-drained:
-		case <-time.After(drainGrace):
-		}
+		s.flow.settle(drained)
 	}
 	s.closeEnds()
 	<-drained
 	return status(s.client.ProcessState)
+}
+
+// settle waits until everything is drained, or nothing moves any more though
+// nobody waits for a reader.
+func (w *flow) settle(drained <-chan struct{}) {
+	carried := w.carried.Load()
+	limit := carried + drainLimit
+	for carried <= limit {
+		select {
+		case <-drained:
+			return
+		case <-time.After(drainGrace):
+		}
+		now := w.carried.Load()
+		if now == carried && w.handling.Load() == 0 {
+			return
+		}
+		carried = now
+	}
 }
 
 // End ends every process of the session in the guest. Killing the exec client
