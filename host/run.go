@@ -128,7 +128,8 @@ type client struct {
 	domain  *config.Domain
 	facts   hostfacts.Facts
 	env     hostfacts.Env
-	runtime string // the Domain's runtime directory
+	host    paths.Host
+	runtime string // the Domain's runtime directory, should this process start it
 	root    paths.DomainRoot
 	open    pc.OpenRequest
 }
@@ -159,7 +160,7 @@ func newClient(o RunOptions) (*client, error) {
 	if workspace, err = filepath.Abs(workspace); err != nil {
 		return nil, fmt.Errorf("cannot find the workspace: %w", err)
 	}
-	c := &client{o: o}
+	c := &client{o: o, host: h}
 	if c.domain, err = cfg.Resolve(profile, workspace); err != nil {
 		return nil, err
 	}
@@ -172,13 +173,13 @@ func newClient(o RunOptions) (*client, error) {
 	if c.facts, err = hostfacts.Quick(context.Background(), c.env); err != nil {
 		return nil, err
 	}
-	return c, c.places(h)
+	return c, c.places()
 }
 
 // places opens the Domain's directories and checks that every socket address
 // that will be needed fits.
-func (c *client) places(h paths.Host) error {
-	rt, warning, err := h.Runtime()
+func (c *client) places() error {
+	rt, warning, err := c.host.Runtime()
 	if err != nil {
 		return err
 	}
@@ -189,7 +190,7 @@ func (c *client) places(h paths.Host) error {
 	if err := paths.CheckSockets(c.runtime, coordinator.SocketNames()...); err != nil {
 		return err
 	}
-	data, err := h.OpenDataRoot(c.domain.DataRoot)
+	data, err := c.host.OpenDataRoot(c.domain.DataRoot)
 	if err != nil {
 		return err
 	}
@@ -257,7 +258,7 @@ func environment(pairs []string) map[string]string {
 // opens and cleans nothing: it waits for the winner's publication (OR-1).
 func (c *client) connect(ctx context.Context, deadline time.Time) (*control.Conn, error) {
 	for {
-		conn, err := control.Dial(ctx, c.runtime, c.domain.Profile, c.domain.ID)
+		conn, err := c.dial(ctx)
 		if err == nil {
 			return conn, nil
 		}
@@ -292,6 +293,21 @@ func (c *client) connect(ctx context.Context, deadline time.Time) (*control.Conn
 			return nil, err
 		}
 	}
+}
+
+// dial connects to the Domain's coordinator in whichever runtime directory of
+// this user it has published itself: one that was started without
+// XDG_RUNTIME_DIR is not where this process would put it (case 100).
+func (c *client) dial(ctx context.Context) (*control.Conn, error) {
+	err := error(control.ErrNotPublished)
+	for _, rt := range c.host.Runtimes() {
+		var conn *control.Conn
+		conn, err = control.Dial(ctx, rt.DomainPath(c.domain.ID), c.domain.Profile, c.domain.ID)
+		if err == nil || !errors.Is(err, control.ErrNotPublished) {
+			return conn, err
+		}
+	}
+	return nil, err
 }
 
 // start starts a coordinator under the held lock and waits until it is ready.
