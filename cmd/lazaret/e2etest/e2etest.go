@@ -15,6 +15,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -36,6 +37,9 @@ type Home struct {
 	Data    string // the data root
 	Tree    string // the installation whose lazaret runs; empty: the built tree
 	Env     []string
+
+	mu      sync.Mutex
+	leaders map[int]bool // the terminals' session leaders, which are no processes of ours
 }
 
 // Need gates what every end-to-end test needs.
@@ -69,7 +73,7 @@ func New(tb testing.TB) *Home {
 	}
 	tb.Cleanup(func() { _ = os.RemoveAll(dir) })
 	h := &Home{
-		tb: tb, Dir: filepath.Join(dir, "home"), Runtime: filepath.Join(dir, "run"),
+		tb: tb, leaders: map[int]bool{}, Dir: filepath.Join(dir, "home"), Runtime: filepath.Join(dir, "run"),
 		Project: filepath.Join(dir, "project"), Data: DataRoot(tb),
 	}
 	for _, d := range []string{h.Dir, h.Runtime, h.Project, filepath.Join(h.Dir, ".config/lazaret")} {
