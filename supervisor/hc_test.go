@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"os"
 	"os/exec"
+	"os/user"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -135,6 +136,10 @@ func lookPath(t testing.TB, name string) string {
 // subIDArgs renders the caller's subordinate ranges as flags.
 func subIDArgs(t testing.TB) []string {
 	t.Helper()
+	me, err := user.Current()
+	if err != nil {
+		t.Fatal(err)
+	}
 	find := func(file string) string {
 		b, err := os.ReadFile(file)
 		if err != nil {
@@ -142,7 +147,7 @@ func subIDArgs(t testing.TB) []string {
 		}
 		for line := range strings.Lines(string(b)) {
 			f := strings.Split(strings.TrimSpace(line), ":")
-			if len(f) == 3 && (f[0] == os.Getenv("USER") || f[0] == strconv.Itoa(os.Getuid())) {
+			if len(f) == 3 && (f[0] == me.Username || f[0] == me.Uid) {
 				return f[1] + ":" + f[2]
 			}
 		}
@@ -373,8 +378,12 @@ func (c *coordinator) reap(d time.Duration) syscall.WaitStatus {
 }
 
 // exec runs a command in the sandbox from the host's namespaces.
-func (c *coordinator) exec(args ...string) (string, error) {
+func (c *coordinator) exec(args ...string) (string, error) { return c.execInput("", args...) }
+
+// execInput runs a command in the sandbox with the given standard input.
+func (c *coordinator) execInput(in string, args ...string) (string, error) {
 	cmd := exec.Command(binary("runsc"), append([]string{"--root=" + c.w.plan.Runsc.StateDir, "--rootless", "exec", c.w.plan.SandboxID}, args...)...)
+	cmd.Stdin = strings.NewReader(in)
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out
 	err := cmd.Run()

@@ -191,9 +191,7 @@ func TestKill(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			c := w.bringUp(t)
 			fam := c.family()
-			if err := unix.Kill(victim(c), unix.SIGKILL); err != nil {
-				t.Fatal(err)
-			}
+			killed(t, victim(c))
 			if name == "supervisor" {
 				gone(t, fam, 10*time.Second)
 				return
@@ -217,6 +215,13 @@ func TestKill(t *testing.T) {
 		c.sh("true")
 		c.stop()
 	})
+}
+
+func killed(t testing.TB, pid int) {
+	t.Helper()
+	if err := unix.Kill(pid, unix.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // The lease: the Host Coordinator's death, by its socket and by its process.

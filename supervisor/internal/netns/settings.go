@@ -33,6 +33,7 @@ var outerSettings = append([]setting{
 	{"ipv4/conf/lo/rp_filter", "1"},
 	{"ipv4/conf/all/accept_local", "0"},
 	{"ipv4/conf/all/route_localnet", "0"},
+	{"ipv4/conf/all/accept_source_route", "0"},
 	{"ipv4/conf/all/send_redirects", "0"},
 	{"ipv4/conf/default/send_redirects", "0"},
 }, noIPv6...)
