@@ -73,7 +73,7 @@ func mkdirs(t testing.TB, paths ...string) {
 func newWorld(t testing.TB) *world {
 	t.Helper()
 	testgate.Need(t, testgate.UserNS, testgate.Runsc, testgate.Slirp, testgate.SubIDs, testgate.Tun, testgate.Busybox)
-	dir, err := os.MkdirTemp("", "lz")
+	dir, err := os.MkdirTemp("", "lz") //nolint:usetesting // short: sockets lie in it
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -309,7 +309,7 @@ func (c *coordinator) expect(kind wire.Kind, v any) {
 // coordinator does.
 func (w *world) freshState(t testing.TB) {
 	t.Helper()
-	state, err := os.MkdirTemp(w.dir, "state")
+	state, err := os.MkdirTemp(w.dir, "state") //nolint:usetesting // part of the world
 	if err != nil {
 		t.Fatal(err)
 	}

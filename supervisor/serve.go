@@ -212,14 +212,17 @@ func (s *server) expectStart() error {
 // awaitSandbox waits until the sandbox answers, and reports it.
 func (s *server) awaitSandbox() error {
 	ctx, cancel := context.WithCancel(context.Background())
-	running := make(chan error, 1)
-	go func() { running <- s.runsc.Running(ctx) }()
+	var started error
+	running := make(chan struct{})
+	go func() {
+		defer close(running)
+		started = s.runsc.Running(ctx)
+	}()
 	err := func() error {
 		select {
-		case err := <-running:
-			running <- nil
-			if err != nil {
-				return &stepError{"sandbox", err}
+		case <-running:
+			if started != nil {
+				return &stepError{"sandbox", started}
 			}
 			return nil
 		case p := <-s.packets:

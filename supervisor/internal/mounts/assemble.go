@@ -11,6 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"lazaret.dev/lazaret/protocol/launch"
+	"lazaret.dev/lazaret/supervisor/internal/cabundle"
+	"lazaret.dev/lazaret/supervisor/internal/fdfs"
 )
 
 // Assemble builds everything that the plan's layout names and returns the ids
@@ -83,7 +85,7 @@ func (a *assembly) close() {
 
 // scratchFS mounts the tmpfs in which everything is assembled.
 func (a *assembly) scratchFS() error {
-	dir, err := a.own(openRef(a.plan.Scratch))
+	dir, err := a.own(fdfs.OpenRef(a.plan.Scratch))
 	if err != nil {
 		return err
 	}
@@ -98,26 +100,26 @@ func (a *assembly) scratchFS() error {
 // bindNetNS gives the network namespace a name that runsc can open, and keeps
 // it alive.
 func (a *assembly) bindNetNS() error {
-	if err := writeFile(a.scratch, netnsFile, 0o600, nil); err != nil {
+	if err := fdfs.WriteFile(a.scratch, netnsFile, 0o600, nil); err != nil {
 		return err
 	}
-	err := unix.Mount(fdPath(int(a.netns.Fd())), Plan(a.plan).NetNS, "", unix.MS_BIND, "")
+	err := unix.Mount(fdfs.Path(int(a.netns.Fd())), Plan(a.plan).NetNS, "", unix.MS_BIND, "")
 	return os.NewSyscallError("mount", err)
 }
 
 // openMounts opens every host object of the plan before anything is built on
 // them.
 func (a *assembly) openMounts() (err error) {
-	if a.prepared, err = a.own(openRef(a.plan.Rootfs.Prepared)); err != nil {
+	if a.prepared, err = a.own(fdfs.OpenRef(a.plan.Rootfs.Prepared)); err != nil {
 		return err
 	}
 	a.isFile = map[string]bool{}
 	for _, m := range a.plan.Mounts {
-		fd, err := a.own(openRef(m.Host))
+		fd, err := a.own(fdfs.OpenRef(m.Host))
 		if err != nil {
 			return fmt.Errorf("%s: %w", m.Kind, err)
 		}
-		st, err := stat(fd)
+		st, err := fdfs.Stat(fd)
 		if err != nil {
 			return err
 		}
@@ -135,34 +137,34 @@ func (a *assembly) openMounts() (err error) {
 
 // ownFiles writes the files that are mounted read-only.
 func (a *assembly) ownFiles() error {
-	run, err := a.own(mkdir(a.scratch, runDir, 0o755))
+	run, err := a.own(fdfs.Mkdir(a.scratch, runDir, 0o755))
 	if err != nil {
 		return err
 	}
 	if err := a.copyEscalate(run); err != nil {
 		return fmt.Errorf("escalation client: %w", err)
 	}
-	files, err := a.own(mkdir(a.scratch, filesDir, 0o755))
+	files, err := a.own(fdfs.Mkdir(a.scratch, filesDir, 0o755))
 	if err != nil {
 		return err
 	}
 	for _, f := range ownFiles(&a.plan.Files) {
-		if err := writeFile(files, path.Base(f.target), 0o644, []byte(f.text)); err != nil {
+		if err := fdfs.WriteFile(files, path.Base(f.target), 0o644, []byte(f.text)); err != nil {
 			return err
 		}
 	}
-	_, err = a.own(mkdir(a.scratch, bundleDir, 0o700))
+	_, err = a.own(fdfs.Mkdir(a.scratch, bundleDir, 0o700))
 	return err
 }
 
 // copyEscalate copies the escalation client, so that the sandbox holds no
 // descriptor of the installation.
 func (a *assembly) copyEscalate(run int) error {
-	ref, err := a.own(openRef(a.plan.Rootfs.Escalate))
+	ref, err := a.own(fdfs.OpenRef(a.plan.Rootfs.Escalate))
 	if err != nil {
 		return err
 	}
-	in, err := os.Open(fdPath(ref))
+	in, err := os.Open(fdfs.Path(ref))
 	if err != nil {
 		return err
 	}
@@ -178,7 +180,7 @@ func (a *assembly) copyEscalate(run int) error {
 
 // lowerLayer builds Lazaret's own layer.
 func (a *assembly) lowerLayer() (err error) {
-	if a.lower, err = a.own(mkdir(a.scratch, lowerDir, 0o755)); err != nil {
+	if a.lower, err = a.own(fdfs.Mkdir(a.scratch, lowerDir, 0o755)); err != nil {
 		return err
 	}
 	if a.ca, err = planCA(a.prepared, a.plan.Files.CABundle); err != nil {
@@ -191,7 +193,7 @@ func (a *assembly) lowerLayer() (err error) {
 
 // rootFS mounts the transient root overlay.
 func (a *assembly) rootFS() error {
-	state, err := a.own(openRef(a.plan.Rootfs.Transient))
+	state, err := a.own(fdfs.OpenRef(a.plan.Rootfs.Transient))
 	if err != nil {
 		return err
 	}
@@ -199,7 +201,7 @@ func (a *assembly) rootFS() error {
 	if err := emptyTransient(state); err != nil {
 		return err
 	}
-	target, err := a.own(mkdir(a.scratch, rootDir, 0o755))
+	target, err := a.own(fdfs.Mkdir(a.scratch, rootDir, 0o755))
 	if err != nil {
 		return err
 	}
@@ -207,7 +209,7 @@ func (a *assembly) rootFS() error {
 	if err != nil {
 		return err
 	}
-	a.ids["/"], err = mountID(a.root)
+	a.ids["/"], err = fdfs.MountID(a.root)
 	return err
 }
 
@@ -222,18 +224,18 @@ func (a *assembly) anchors() error {
 }
 
 func (a *assembly) anchor(an *launch.Anchor) error {
-	state, err := openRef(an.Dir)
+	state, err := fdfs.OpenRef(an.Dir)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = unix.Close(state) }()
-	own, err := open(a.lower, an.Path, unix.O_PATH|unix.O_DIRECTORY, true)
+	own, err := fdfs.Open(a.lower, an.Path, unix.O_PATH|unix.O_DIRECTORY, true)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = unix.Close(own) }()
 	lowers := []int{own}
-	image, err := open(a.prepared, an.Path, unix.O_PATH|unix.O_DIRECTORY, true)
+	image, err := fdfs.Open(a.prepared, an.Path, unix.O_PATH|unix.O_DIRECTORY, true)
 	switch {
 	case err == nil:
 		defer func() { _ = unix.Close(image) }()
@@ -243,7 +245,7 @@ func (a *assembly) anchor(an *launch.Anchor) error {
 	default:
 		return err
 	}
-	target, err := open(a.root, an.Path, unix.O_PATH|unix.O_DIRECTORY, true)
+	target, err := fdfs.Open(a.root, an.Path, unix.O_PATH|unix.O_DIRECTORY, true)
 	if err != nil {
 		return err
 	}
@@ -253,7 +255,7 @@ func (a *assembly) anchor(an *launch.Anchor) error {
 		return err
 	}
 	defer func() { _ = unix.Close(m) }()
-	a.ids[an.Path], err = mountID(m)
+	a.ids[an.Path], err = fdfs.MountID(m)
 	return err
 }
 
@@ -262,18 +264,18 @@ func (a *assembly) anchor(an *launch.Anchor) error {
 // the layer's.
 func (a *assembly) certificates() error {
 	for _, p := range a.ca.paths {
-		text, err := readRegular(a.root, p)
+		text, err := fdfs.ReadRegular(a.root, p, cabundle.MaxSize)
 		if errors.Is(err, os.ErrNotExist) {
 			continue // removed inside, or led elsewhere: the sandbox's own choice
 		}
 		if err != nil {
 			return fmt.Errorf("%s: %w", p, err)
 		}
-		extra := missing(a.ca.host, text)
+		extra := cabundle.Missing(a.ca.host, text)
 		if len(extra) == 0 {
 			continue
 		}
-		if err := replaceFile(a.root, p, extend(text, extra)); err != nil {
+		if err := replaceFile(a.root, p, cabundle.Extend(text, extra)); err != nil {
 			return fmt.Errorf("%s: %w", p, err)
 		}
 	}
@@ -282,7 +284,7 @@ func (a *assembly) certificates() error {
 
 // replaceFile replaces a regular file in a tree that the sandbox has written.
 func replaceFile(root int, p string, text []byte) error {
-	dir, err := open(root, path.Dir(p), unix.O_PATH|unix.O_DIRECTORY, true)
+	dir, err := fdfs.Open(root, path.Dir(p), unix.O_PATH|unix.O_DIRECTORY, true)
 	if err != nil {
 		return err
 	}
@@ -291,7 +293,7 @@ func replaceFile(root int, p string, text []byte) error {
 	if err := unix.Unlinkat(dir, temp, 0); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return os.NewSyscallError("unlink", err)
 	}
-	if err := writeFile(dir, temp, 0o644, text); err != nil {
+	if err := fdfs.WriteFile(dir, temp, 0o644, text); err != nil {
 		return err
 	}
 	return os.NewSyscallError("rename", unix.Renameat(dir, temp, dir, path.Base(p)))
@@ -299,7 +301,7 @@ func replaceFile(root int, p string, text []byte) error {
 
 // binds brings the workspace and the volumes to their neutral names.
 func (a *assembly) binds() error {
-	dir, err := a.own(mkdir(a.scratch, bindsDir, 0o755))
+	dir, err := a.own(fdfs.Mkdir(a.scratch, bindsDir, 0o755))
 	if err != nil {
 		return err
 	}
@@ -325,24 +327,24 @@ func (a *assembly) bind(dir int, name string, m launch.Mount, src int) error {
 	if err != nil {
 		return err
 	}
-	mounted, err := open(dir, name, unix.O_PATH, true)
+	mounted, err := fdfs.Open(dir, name, unix.O_PATH, true)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = unix.Close(mounted) }()
-	a.ids[m.Target], err = mountID(mounted)
+	a.ids[m.Target], err = fdfs.MountID(mounted)
 	return err
 }
 
 // mountPoint makes and opens an empty file or directory.
 func (a *assembly) mountPoint(dir int, name string, file bool) (int, error) {
 	if !file {
-		return mkdir(dir, name, 0o755)
+		return fdfs.Mkdir(dir, name, 0o755)
 	}
-	if err := writeFile(dir, name, 0o644, nil); err != nil {
+	if err := fdfs.WriteFile(dir, name, 0o644, nil); err != nil {
 		return -1, err
 	}
-	return open(dir, name, unix.O_PATH, true)
+	return fdfs.Open(dir, name, unix.O_PATH, true)
 }
 
 // verifyTargets makes sure that each mount point is there, and is what it must
@@ -362,7 +364,7 @@ func (a *assembly) verifyTargets() error {
 }
 
 func (a *assembly) verifyTarget(target string, wantFile bool) error {
-	dir, err := open(a.root, path.Dir(target), unix.O_PATH|unix.O_DIRECTORY, true)
+	dir, err := fdfs.Open(a.root, path.Dir(target), unix.O_PATH|unix.O_DIRECTORY, true)
 	if errors.Is(err, os.ErrNotExist) || errors.Is(err, unix.ELOOP) || errors.Is(err, unix.ENOTDIR) {
 		return &TargetError{Target: target, Err: err}
 	}
@@ -371,10 +373,10 @@ func (a *assembly) verifyTarget(target string, wantFile bool) error {
 	}
 	defer func() { _ = unix.Close(dir) }()
 	name := path.Base(target)
-	fd, err := open(dir, name, unix.O_PATH|unix.O_NOFOLLOW, true)
+	fd, err := fdfs.Open(dir, name, unix.O_PATH|unix.O_NOFOLLOW, true)
 	if err == nil {
 		defer func() { _ = unix.Close(fd) }()
-		st, serr := stat(fd)
+		st, serr := fdfs.Stat(fd)
 		if serr != nil {
 			return serr
 		}
@@ -392,9 +394,9 @@ func (a *assembly) verifyTarget(target string, wantFile bool) error {
 		return err
 	}
 	if wantFile {
-		return writeFile(dir, name, 0o644, nil)
+		return fdfs.WriteFile(dir, name, 0o644, nil)
 	}
-	made, err := mkdir(dir, name, 0o755)
+	made, err := fdfs.Mkdir(dir, name, 0o755)
 	if err == nil {
 		_ = unix.Close(made)
 	}
@@ -428,7 +430,7 @@ func Cleanup(p *launch.Plan) error {
 	if err != nil && !errors.Is(err, unix.EINVAL) {
 		return os.NewSyscallError("unmount scratch directory", err)
 	}
-	state, err := openRef(p.Rootfs.Transient)
+	state, err := fdfs.OpenRef(p.Rootfs.Transient)
 	if err != nil {
 		return fmt.Errorf("transient layer: %w", err)
 	}
@@ -439,7 +441,7 @@ func Cleanup(p *launch.Plan) error {
 // emptyTransient empties the root overlay's upper and work directories.
 func emptyTransient(state int) error {
 	for _, name := range []string{"upper", "work"} {
-		if err := empty(state, name); err != nil {
+		if err := fdfs.Empty(state, name); err != nil {
 			return fmt.Errorf("empty transient layer: %w", err)
 		}
 	}

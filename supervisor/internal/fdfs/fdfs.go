@@ -1,8 +1,14 @@
-package mounts
+// Package fdfs is file access relative to descriptors, for trees that somebody
+// else has written: no path string is ever walked twice, and no link followed.
+//
+// It knows nothing of what the files are for. It runs in the Runtime
+// Supervisor.
+package fdfs
 
 import (
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"strconv"
 	"strings"
@@ -12,9 +18,9 @@ import (
 	"lazaret.dev/lazaret/protocol/launch"
 )
 
-// open is openat2 without symbolic and magic links; with beneath, path may not
+// Open is openat2 without symbolic and magic links; with beneath, path may not
 // leave dir either. The caller closes the descriptor.
-func open(dir int, path string, flags int, beneath bool) (int, error) {
+func Open(dir int, path string, flags int, beneath bool) (int, error) {
 	how := unix.OpenHow{
 		Flags:   uint64(flags | unix.O_CLOEXEC),
 		Resolve: unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_MAGICLINKS,
@@ -46,10 +52,10 @@ func (e *IdentityError) Error() string {
 	return fmt.Sprintf("%q is not the file that was checked: it was replaced meanwhile", e.Path)
 }
 
-// openRef opens a host path and proves its identity. The descriptor is O_PATH
+// OpenRef opens a host path and proves its identity. The descriptor is O_PATH
 // and the caller's.
-func openRef(r launch.Ref) (int, error) {
-	fd, err := open(unix.AT_FDCWD, r.Path, unix.O_PATH|unix.O_NOFOLLOW, false)
+func OpenRef(r launch.Ref) (int, error) {
+	fd, err := Open(unix.AT_FDCWD, r.Path, unix.O_PATH|unix.O_NOFOLLOW, false)
 	if err != nil {
 		return -1, err
 	}
@@ -65,11 +71,11 @@ func openRef(r launch.Ref) (int, error) {
 	return fd, nil
 }
 
-// fdPath names a descriptor for the mount options that take only paths.
-func fdPath(fd int) string { return "/proc/self/fd/" + strconv.Itoa(fd) }
+// Path names a descriptor for the mount options that take only paths.
+func Path(fd int) string { return "/proc/self/fd/" + strconv.Itoa(fd) }
 
-// stat stats a descriptor.
-func stat(fd int) (unix.Stat_t, error) {
+// Stat stats a descriptor.
+func Stat(fd int) (unix.Stat_t, error) {
 	var st unix.Stat_t
 	if err := unix.Fstat(fd, &st); err != nil {
 		return st, os.NewSyscallError("fstat", err)
@@ -77,11 +83,11 @@ func stat(fd int) (unix.Stat_t, error) {
 	return st, nil
 }
 
-// isDir tells whether the descriptor is a directory.
-func isDir(st *unix.Stat_t) bool { return st.Mode&unix.S_IFMT == unix.S_IFDIR }
+// IsDir tells whether the descriptor is a directory.
+func IsDir(st *unix.Stat_t) bool { return st.Mode&unix.S_IFMT == unix.S_IFDIR }
 
-// mountID returns the id of the mount that fd lies on.
-func mountID(fd int) (uint64, error) {
+// MountID returns the id of the mount that fd lies on.
+func MountID(fd int) (uint64, error) {
 	var stx unix.Statx_t
 	if err := unix.Statx(fd, "", unix.AT_EMPTY_PATH, unix.STATX_MNT_ID, &stx); err != nil {
 		return 0, os.NewSyscallError("statx", err)
@@ -89,21 +95,21 @@ func mountID(fd int) (uint64, error) {
 	return stx.Mnt_id, nil
 }
 
-// copyAttributes gives dst src's owner and mode.
-func copyAttributes(dst int, src *unix.Stat_t) error {
+// CopyAttributes gives dst src's owner and mode.
+func CopyAttributes(dst int, src *unix.Stat_t) error {
 	if err := unix.Fchownat(dst, "", int(src.Uid), int(src.Gid), unix.AT_EMPTY_PATH); err != nil {
 		return os.NewSyscallError("chown", err)
 	}
 	// After chown, which clears set-id bits. An O_PATH descriptor takes no
 	// fchmod.
-	if err := unix.Chmod(fdPath(dst), src.Mode&0o7777); err != nil {
+	if err := unix.Chmod(Path(dst), src.Mode&0o7777); err != nil {
 		return os.NewSyscallError("chmod", err)
 	}
 	return nil
 }
 
-// writeFile makes a file of Lazaret's own below dir.
-func writeFile(dir int, name string, mode uint32, text []byte) error {
+// WriteFile makes a file of Lazaret's own below dir.
+func WriteFile(dir int, name string, mode uint32, text []byte) error {
 	fd, err := unix.Openat(dir, name, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, mode)
 	if err != nil {
 		return &os.PathError{Op: "create", Path: name, Err: err}
@@ -115,26 +121,26 @@ func writeFile(dir int, name string, mode uint32, text []byte) error {
 	return errors.Join(werr, cerr, f.Close())
 }
 
-// mkdir makes a directory below dir and opens it. The caller closes it.
-func mkdir(dir int, name string, mode uint32) (int, error) {
+// Mkdir makes a directory below dir and opens it. The caller closes it.
+func Mkdir(dir int, name string, mode uint32) (int, error) {
 	if err := unix.Mkdirat(dir, name, mode); err != nil {
 		return -1, &os.PathError{Op: "mkdir", Path: name, Err: err}
 	}
-	fd, err := open(dir, name, unix.O_PATH|unix.O_DIRECTORY, true)
+	fd, err := Open(dir, name, unix.O_PATH|unix.O_DIRECTORY, true)
 	if err != nil {
 		return -1, err
 	}
-	if err := unix.Chmod(fdPath(fd), mode); err != nil {
+	if err := unix.Chmod(Path(fd), mode); err != nil {
 		_ = unix.Close(fd)
 		return -1, &os.PathError{Op: "chmod", Path: name, Err: err}
 	}
 	return fd, nil
 }
 
-// empty removes everything in the directory name below dir, whoever owns it
+// Empty removes everything in the directory name below dir, whoever owns it
 // and whatever it is, without following a link.
-func empty(dir int, name string) error {
-	root, err := os.OpenRoot(fdPath(dir))
+func Empty(dir int, name string) error {
+	root, err := os.OpenRoot(Path(dir))
 	if err != nil {
 		return err
 	}
@@ -154,4 +160,30 @@ func empty(dir int, name string) error {
 		}
 	}
 	return nil
+}
+
+// ReadRegular reads a regular file below dir, at most limit bytes. Links
+// are as good as absent: what they lead to is another entry's business.
+func ReadRegular(dir int, p string, limit int64) ([]byte, error) {
+	fd, err := Open(dir, p, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, true)
+	if errors.Is(err, unix.ELOOP) || errors.Is(err, unix.ENOTDIR) {
+		return nil, os.ErrNotExist
+	}
+	if err != nil {
+		return nil, err
+	}
+	f := os.NewFile(uintptr(fd), p)
+	defer func() { _ = f.Close() }()
+	st, err := Stat(fd)
+	if err != nil {
+		return nil, err
+	}
+	if st.Mode&unix.S_IFMT != unix.S_IFREG {
+		return nil, os.ErrNotExist
+	}
+	b, err := io.ReadAll(io.LimitReader(f, limit+1))
+	if err == nil && int64(len(b)) > limit {
+		err = errors.New("it is too large")
+	}
+	return b, err
 }

@@ -1,4 +1,4 @@
-package mounts_test
+package cabundle_test
 
 import (
 	"encoding/pem"
@@ -7,7 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"lazaret.dev/lazaret/supervisor/internal/mounts"
+	"lazaret.dev/lazaret/supervisor/internal/cabundle"
 )
 
 func cert(body string) string {
@@ -17,13 +17,13 @@ func cert(body string) string {
 func TestCertificates(t *testing.T) {
 	key := string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: []byte("k")}))
 	text := "# comment\n" + cert("a") + key + "subject=b\r\n" + strings.ReplaceAll(cert("b"), "\n", "\r\n") + cert("a") + "-----BEGIN CERTIFICATE-----\nbroken"
-	if d := cmp.Diff([]string{cert("a"), cert("b")}, mounts.Certificates([]byte(text))); d != "" {
+	if d := cmp.Diff([]string{cert("a"), cert("b")}, cabundle.Certificates([]byte(text))); d != "" {
 		t.Error(d)
 	}
-	if got := mounts.Missing([]string{cert("a"), cert("c")}, []byte(text)); len(got) != 1 || got[0] != cert("c") {
+	if got := cabundle.Missing([]string{cert("a"), cert("c")}, []byte(text)); len(got) != 1 || got[0] != cert("c") {
 		t.Errorf("missing %q", got)
 	}
-	if got := string(mounts.Extend([]byte("x"), []string{cert("c")})); got != cert("c")+"x" {
+	if got := string(cabundle.Extend([]byte("x"), []string{cert("c")})); got != cert("c")+"x" {
 		t.Errorf("extended %q", got)
 	}
 }
@@ -36,11 +36,11 @@ func FuzzBundle(f *testing.F) {
 	f.Add([]byte("-----BEGIN CERTIFICATE-----\nAAAA"))
 	host := []string{cert("host 1"), cert("a")}
 	f.Fuzz(func(t *testing.T, text []byte) {
-		out := mounts.Extend(text, mounts.Missing(host, text))
-		if left := mounts.Missing(host, out); len(left) > 0 {
+		out := cabundle.Extend(text, cabundle.Missing(host, text))
+		if left := cabundle.Missing(host, out); len(left) > 0 {
 			t.Fatalf("%q lacks %q", out, left)
 		}
-		if lost := mounts.Missing(mounts.Certificates(text), out); len(lost) > 0 {
+		if lost := cabundle.Missing(cabundle.Certificates(text), out); len(lost) > 0 {
 			t.Fatalf("%q lost %q", out, lost)
 		}
 	})
