@@ -140,8 +140,8 @@ func (s *server) bringUp() error {
 	if err := s.expectStart(); err != nil {
 		return err
 	}
-	if n := faults.Read().DropDenyLate; n >= 0 {
-		if err := s.dropRoute(n); err != nil {
+	if f := faults.Read().DropDenyLate; f != netns.NoFault {
+		if err := s.dropRoute(f); err != nil {
 			return err
 		}
 	}
@@ -183,14 +183,14 @@ func (s *server) attest() error {
 	return nil
 }
 
-// dropRoute is a fault: the n-th deny route goes after it was attested.
-func (s *server) dropRoute(n int) error {
+// dropRoute is a fault: a deny route goes after it was attested.
+func (s *server) dropRoute(f netns.Fault) error {
 	inner, err := os.Open(s.layout.NetNS)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = inner.Close() }()
-	return netns.DropRoute(&s.plan.Network, inner, n)
+	return netns.DropRoute(&s.plan.Network, inner, f)
 }
 
 // expectStart waits for the gate to open.

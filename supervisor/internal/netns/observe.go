@@ -32,6 +32,14 @@ func (e *MismatchError) Error() string {
 	return "the " + e.Namespace + " network namespace is not as the policy demands: " + strings.Join(parts, "; ")
 }
 
+// orNil returns e if it says anything.
+func (e *MismatchError) orNil() error {
+	if len(e.Missing)+len(e.Extra) == 0 {
+		return nil
+	}
+	return e
+}
+
 // Identity is a network namespace's identity.
 type Identity struct {
 	Dev, Ino uint64
@@ -39,18 +47,19 @@ type Identity struct {
 
 // Observe reads both namespaces back from the kernel, the calling thread's
 // being the outer one, and compares them with the policy, both ways: what is
-// missing and what is too much. Any difference is a *MismatchError. For every
-// deny route it also asks the outer kernel where it would forward a packet of
-// the sandbox's, which sends none. It returns the outer namespace's identity,
-// which is the enforcement namespace.
+// missing and what is too much. Any difference is a *MismatchError. It also
+// asks the outer kernel what it would do with packets of the sandbox, which
+// sends none. It returns the identity of the outer namespace, which is the
+// enforcement namespace.
 func Observe(p *netpolicy.Policy, inner *os.File) (Identity, error) {
-	if err := observe("outer", outerFacts(p), outerSettings, uplinkSettings, forwardSettings); err != nil {
+	outer := outerSide(p)
+	if err := outer.observe(); err != nil {
 		return Identity{}, err
 	}
-	if err := lookUp(p); err != nil {
+	if err := outer.lookUp(); err != nil {
 		return Identity{}, err
 	}
-	if err := within(inner, func() error { return observe("inner", innerFacts(p), innerSettings) }); err != nil {
+	if err := within(inner, innerSide(p).observe); err != nil {
 		return Identity{}, err
 	}
 	var st unix.Stat_t
@@ -60,19 +69,8 @@ func Observe(p *netpolicy.Policy, inner *os.File) (Identity, error) {
 	return Identity{Dev: st.Dev, Ino: st.Ino}, nil
 }
 
-// observe compares the calling thread's namespace with the given facts and
-// settings. Of a setting that is written twice, the last value counts.
-func observe(name string, want []string, settings ...[]setting) error {
-	last := map[string]setting{}
-	for _, group := range settings {
-		for _, s := range group {
-			last[s.name] = s
-		}
-	}
-	var all []setting
-	for _, s := range last {
-		all = append(all, s)
-	}
+// observe compares the calling thread's namespace with the side.
+func (s *side) observe() error {
 	h, err := openLinks()
 	if err != nil {
 		return err
@@ -82,44 +80,53 @@ func observe(name string, want []string, settings ...[]setting) error {
 	if err != nil {
 		return err
 	}
-	values, err := readSettings(all)
+	wantValues, gotValues, err := settingFacts(s.settings())
 	if err != nil {
 		return err
 	}
-	want, got = append(want, settingFacts(all)...), append(got, values...)
-	e := &MismatchError{Namespace: name, Missing: minus(want, got), Extra: minus(got, want)}
-	if len(e.Missing)+len(e.Extra) > 0 {
-		slices.Sort(e.Missing)
-		slices.Sort(e.Extra)
-		return e
-	}
-	return nil
+	want := append(s.facts(), wantValues...)
+	got = append(got, gotValues...)
+	return (&MismatchError{Namespace: s.name, Missing: minus(want, got), Extra: minus(got, want)}).orNil()
 }
 
-// innerFacts renders everything that the inner namespace must hold, one fact a
-// line.
-func innerFacts(p *netpolicy.Policy) []string { return commonFacts(p, p.Address) }
-
-// outerFacts does so for the outer namespace.
-func outerFacts(p *netpolicy.Policy) []string {
-	return append(commonFacts(p, p.Uplink()),
-		fmt.Sprintf("interface %s up mtu %d", upName, p.MTU),
-		fmt.Sprintf("route %s dev %s", sandboxRoute(p), upName))
-}
-
-func commonFacts(p *netpolicy.Policy, addr netip.Prefix) []string {
-	out := []string{
-		"interface lo up",
-		fmt.Sprintf("interface %s up mtu %d", netpolicy.TapName, p.MTU),
-		"address 127.0.0.1/8 dev lo",
-		fmt.Sprintf("address %s dev %s", addr, netpolicy.TapName),
-		// The kernel adds the on-link route with the address.
-		fmt.Sprintf("route %s dev %s", addr.Masked(), netpolicy.TapName),
+// facts renders everything that the namespace must hold, one fact a line.
+func (s *side) facts() []string {
+	out := []string{"interface lo up", "address 127.0.0.1/8 dev lo"}
+	mtu := s.policy.MTU
+	if s.name == "outer" {
+		out = append(out,
+			fmt.Sprintf("interface %s up mtu %d tuntap", netpolicy.TapName, mtu),
+			fmt.Sprintf("interface %s up mtu %d veth %s noarp", upName, mtu, upMAC))
+	} else {
+		out = append(out, fmt.Sprintf("interface %s up mtu %d veth %s", netpolicy.TapName, mtu, sandboxMAC))
 	}
-	for _, r := range p.Routes() {
-		out = append(out, fmt.Sprintf("route %s via %s dev %s", r.Dst, r.Via, r.Dev))
+	if s.address.IsValid() {
+		out = append(out,
+			fmt.Sprintf("address %s dev %s", s.address, netpolicy.TapName),
+			// The kernel adds the on-link route with the address.
+			fmt.Sprintf("route %s dev %s", s.address.Masked(), netpolicy.TapName))
+	}
+	for _, r := range s.routes {
+		out = append(out, routeFact(r))
+	}
+	for _, n := range s.neighbours {
+		out = append(out, n.fact())
 	}
 	return out
+}
+
+func routeFact(r netpolicy.Route) string {
+	if !r.Gateway {
+		return fmt.Sprintf("route %s dev %s", r.Dst, r.Dev)
+	}
+	return fmt.Sprintf("route %s via %s dev %s", r.Dst, r.Via, r.Dev)
+}
+
+func (n neighbour) fact() string {
+	if n.proxy {
+		return fmt.Sprintf("neighbour proxy %s dev %s", n.addr, n.dev)
+	}
+	return fmt.Sprintf("neighbour %s %s dev %s", n.addr, n.mac, n.dev)
 }
 
 // facts renders what the kernel holds in the same form.
@@ -133,18 +140,10 @@ func (h *links) facts() ([]string, error) {
 	for _, l := range all {
 		a := l.Attrs()
 		names[a.Index] = a.Name
-		if a.Flags&net.FlagUp == 0 && !ours(a.Name) {
+		if a.Flags&net.FlagUp == 0 && a.Name != "lo" && a.Name != upName && a.Name != netpolicy.TapName {
 			continue // tunnel templates that some kernels put into every namespace
 		}
-		state := "down"
-		if a.Flags&net.FlagUp != 0 {
-			state = "up"
-		}
-		fact := fmt.Sprintf("interface %s %s", a.Name, state)
-		if a.Name != "lo" {
-			fact += fmt.Sprintf(" mtu %d", a.MTU)
-		}
-		out = append(out, fact)
+		out = append(out, linkFact(l))
 	}
 	addrs, err := h.AddrList(nil, netlink.FAMILY_ALL)
 	if err != nil {
@@ -162,17 +161,58 @@ func (h *links) facts() ([]string, error) {
 			if r.Table == unix.RT_TABLE_LOCAL {
 				continue // the kernel's own, derived from the addresses
 			}
-			out = append(out, routeFact(&r, names))
+			out = append(out, kernelRouteFact(&r, names))
 		}
+	}
+	neighbours, err := h.neighbourFacts(names)
+	return append(out, neighbours...), err
+}
+
+func linkFact(l netlink.Link) string {
+	a := l.Attrs()
+	fact := "interface " + a.Name + " down"
+	if a.Flags&net.FlagUp != 0 {
+		fact = "interface " + a.Name + " up"
+	}
+	if a.Name == "lo" {
+		return fact
+	}
+	fact += fmt.Sprintf(" mtu %d %s", a.MTU, l.Type())
+	if l.Type() == "veth" {
+		fact += " " + a.HardwareAddr.String()
+	}
+	if a.RawFlags&unix.IFF_NOARP != 0 {
+		fact += " noarp"
+	}
+	return fact
+}
+
+// neighbourFacts renders the fixed neighbours; what the kernel learns by itself
+// is no fact.
+func (h *links) neighbourFacts(names map[int]string) ([]string, error) {
+	fixed, err := h.NeighList(0, netlink.FAMILY_V4)
+	if err != nil {
+		return nil, fmt.Errorf("list neighbours: %w", err)
+	}
+	proxies, err := h.NeighProxyList(0, netlink.FAMILY_V4)
+	if err != nil {
+		return nil, fmt.Errorf("list proxied neighbours: %w", err)
+	}
+	var out []string
+	for _, n := range append(fixed, proxies...) {
+		proxy := n.Flags&unix.NTF_PROXY != 0
+		if !proxy && n.State&unix.NUD_PERMANENT == 0 {
+			continue
+		}
+		a, _ := netip.AddrFromSlice(n.IP)
+		out = append(out, neighbour{dev: names[n.LinkIndex], addr: a.Unmap(), mac: n.HardwareAddr, proxy: proxy}.fact())
 	}
 	return out, nil
 }
 
-func ours(name string) bool { return name == "lo" || name == upName || name == netpolicy.TapName }
-
-// routeFact renders a kernel route. What a policy never has shows in the text,
-// so that it cannot be equal to an expected fact.
-func routeFact(r *netlink.Route, names map[int]string) string {
+// kernelRouteFact renders a kernel route. What a policy never has shows in the
+// text, so that it cannot be equal to an expected fact.
+func kernelRouteFact(r *netlink.Route, names map[int]string) string {
 	dst := "0.0.0.0/0"
 	if r.Dst != nil {
 		dst = prefix(r.Dst).String()
@@ -207,7 +247,7 @@ func prefix(n *net.IPNet) netip.Prefix {
 	return netip.PrefixFrom(a.Unmap(), ones)
 }
 
-// minus returns a's facts that b has fewer of.
+// minus returns a's facts that b has fewer of, sorted.
 func minus(a, b []string) []string {
 	count := map[string]int{}
 	for _, f := range b {
@@ -219,90 +259,6 @@ func minus(a, b []string) []string {
 			out = append(out, f)
 		}
 	}
+	slices.Sort(out)
 	return out
-}
-
-// lookUp asks the calling thread's kernel where it would forward the sandbox's
-// packets: those for denied destinations to lo or nowhere, those for the
-// resolver to the tap. It finds what no list of routes shows, such as a policy
-// rule.
-func lookUp(p *netpolicy.Policy) error {
-	lo, err := net.InterfaceByName("lo")
-	if err != nil {
-		return err
-	}
-	tap, err := net.InterfaceByName(netpolicy.TapName)
-	if err != nil {
-		return err
-	}
-	e := &MismatchError{Namespace: "outer"}
-	for _, r := range p.Routes() {
-		if r.Dev != "lo" {
-			continue
-		}
-		to, ok := sample(p, r.Dst)
-		if !ok {
-			continue // longer routes cover it whole
-		}
-		// An error is the kernel's way of saying that it forwards no such packet,
-		// as for multicast.
-		if dev, err := forwardsTo(p, to); err == nil && dev != lo.Index {
-			e.Missing = append(e.Missing, fmt.Sprintf("deny of %s: %s would leave", r.Dst, to))
-		}
-	}
-	if dev, err := forwardsTo(p, p.DNS); err != nil || dev != tap.Index {
-		e.Missing = append(e.Missing, fmt.Sprintf("way to the resolver %s (%v)", p.DNS, err))
-	}
-	if len(e.Missing) > 0 {
-		return e
-	}
-	return nil
-}
-
-// forwardsTo returns the interface to which the kernel would forward a packet
-// from the sandbox.
-func forwardsTo(p *netpolicy.Policy, to netip.Addr) (int, error) {
-	routes, err := netlink.RouteGetWithOptions(to.AsSlice(), &netlink.RouteGetOptions{Iif: upName, SrcAddr: p.Address.Addr().AsSlice()})
-	if err != nil {
-		return 0, err
-	}
-	if len(routes) != 1 {
-		return 0, fmt.Errorf("%d routes", len(routes))
-	}
-	return routes[0].LinkIndex, nil
-}
-
-// sample finds an address of the prefix whose longest match among the routes,
-// on-link ones included, is the prefix itself.
-func sample(p *netpolicy.Policy, dst netip.Prefix) (netip.Addr, bool) {
-	first, last := dst.Addr(), lastOf(dst)
-	for _, a := range []netip.Addr{first.Next(), last.Prev(), first, last} {
-		if a.IsValid() && dst.Contains(a) && longest(p, a) == dst {
-			return a, true
-		}
-	}
-	return netip.Addr{}, false
-}
-
-func longest(p *netpolicy.Policy, a netip.Addr) netip.Prefix {
-	best := netip.Prefix{}
-	consider := func(c netip.Prefix) {
-		if c.Contains(a) && (!best.IsValid() || c.Bits() > best.Bits()) {
-			best = c
-		}
-	}
-	consider(p.Address.Masked())
-	for _, r := range p.Routes() {
-		consider(r.Dst)
-	}
-	return best
-}
-
-// lastOf returns the last address of an IPv4 prefix.
-func lastOf(p netip.Prefix) netip.Addr {
-	b := p.Addr().As4()
-	for i := p.Bits(); i < 32; i++ {
-		b[i/8] |= 0x80 >> (i % 8)
-	}
-	return netip.AddrFrom4(b)
 }

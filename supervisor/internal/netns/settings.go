@@ -5,57 +5,83 @@ import (
 	"fmt"
 	"os"
 	"strings"
+
+	"lazaret.dev/lazaret/protocol/netpolicy"
 )
 
 // setting is one kernel parameter of a network namespace, below /proc/sys/net.
 type setting struct{ name, value string }
 
-// noIPv6 switches IPv6 off for all interfaces that exist and all that come.
-// Where the kernel has no IPv6 the parameters do not exist.
-var noIPv6 = []setting{
-	{"ipv6/conf/all/disable_ipv6", "1"},
-	{"ipv6/conf/default/disable_ipv6", "1"},
-	{"ipv6/conf/lo/disable_ipv6", "1"},
+// conf names an interface's IPv4 parameter.
+func conf(dev, name string) string { return "ipv4/conf/" + dev + "/" + name }
+
+// base is what interfaces are to be like unless another value is said for one.
+// A new namespace takes over the host's values, whatever they are. Forwarding
+// comes first: writing it for all interfaces changes other parameters.
+var base = []struct{ name, value string }{
+	{"forwarding", "0"},
+	{"rp_filter", "0"}, // the effective value is the higher of the interface's and that of all
+	{"accept_local", "0"},
+	{"accept_redirects", "0"},
+	{"accept_source_route", "0"},
+	{"log_martians", "0"}, // the sandbox does not write into the host's kernel log
+	{"proxy_arp", "0"},
+	{"proxy_arp_pvlan", "0"},
+	{"route_localnet", "0"},
+	{"send_redirects", "0"}, // a redirect would lead the sandbox's kernel astray
 }
 
-// innerSettings come before anything else in the inner namespace.
-var innerSettings = noIPv6
-
-// outerSettings come before anything else in the outer namespace.
+// closed are the settings of a namespace that forwards and accepts nothing, and
+// in which IPv6 is off: for what exists, and for what comes.
 //
-// rp_filter on lo is what drops a packet that was forwarded to a denied
-// destination: it arrives on lo with the sandbox's address as its source. The
-// effective value is the higher of an interface's and that of all.
-var outerSettings = append([]setting{
-	{"ipv4/ip_forward", "0"},
-	{"ipv4/conf/all/rp_filter", "0"},
-	{"ipv4/conf/default/rp_filter", "0"},
-	{"ipv4/conf/lo/rp_filter", "1"},
-	{"ipv4/conf/all/accept_local", "0"},
-	{"ipv4/conf/all/route_localnet", "0"},
-	{"ipv4/conf/all/accept_source_route", "0"},
-	{"ipv4/conf/all/send_redirects", "0"},
-	{"ipv4/conf/default/send_redirects", "0"},
-}, noIPv6...)
-
-// uplinkSettings let each side find the other by ARP although both believe to
-// be on one link. up0 takes no other source than the sandbox's address; tap0
-// must take the gateway's, whose own address is denied.
-var uplinkSettings = []setting{
-	{"ipv4/conf/" + upName + "/rp_filter", "1"},
-	{"ipv4/conf/tap0/rp_filter", "0"},
-	{"ipv4/conf/" + upName + "/proxy_arp", "1"},
-	{"ipv4/conf/tap0/proxy_arp", "1"},
-	{"ipv4/neigh/" + upName + "/proxy_delay", "0"},
-	{"ipv4/neigh/tap0/proxy_delay", "0"},
+// A packet that was forwarded to lo for a denied destination arrives there with
+// the sandbox's address as its source. It is dropped for two reasons: that
+// source does not belong on lo (rp_filter), and lo does not forward.
+func closed() []setting {
+	out := []setting{
+		{"ipv6/conf/all/disable_ipv6", "1"},
+		{"ipv6/conf/default/disable_ipv6", "1"},
+		{"ipv6/conf/lo/disable_ipv6", "1"},
+	}
+	for _, dev := range []string{"all", "default", "lo"} {
+		for _, b := range base {
+			value := b.value
+			if dev == "lo" && b.name == "rp_filter" {
+				value = "1"
+			}
+			out = append(out, setting{conf(dev, b.name), value})
+		}
+	}
+	return out
 }
 
-// forwardSettings open the way, last of all.
-var forwardSettings = []setting{{"ipv4/ip_forward", "1"}}
+// settings returns what every parameter of the side must be in the end.
+func (s *side) settings() []setting {
+	out := append([]setting(nil), s.first...)
+	devs := []string{netpolicy.TapName}
+	if s.name == "outer" {
+		devs = append(devs, upName)
+	}
+	for _, dev := range devs {
+		out = append(out, setting{"ipv6/conf/" + dev + "/disable_ipv6", "1"})
+		for _, b := range base {
+			want := setting{conf(dev, b.name), b.value}
+			for _, l := range s.last {
+				if l.name == want.name {
+					want = l
+				}
+			}
+			out = append(out, want)
+		}
+	}
+	return out
+}
 
 // path is where the calling thread's namespace has the parameter: /proc/sys
 // shows that of the thread that looks.
 func (s setting) path() string { return "/proc/sys/net/" + s.name }
+
+func (s setting) String() string { return "setting " + s.name + " " + s.value }
 
 // absent tells whether err means that the kernel has no IPv6 at all.
 func (s setting) absent(err error) bool {
@@ -72,30 +98,18 @@ func set(settings []setting) error {
 	return nil
 }
 
-// settingFacts renders the parameters' values as expected.
-func settingFacts(settings []setting) []string {
-	var out []string
-	for _, s := range settings {
-		if _, err := os.Stat(s.path()); err != nil && s.absent(err) {
-			continue
-		}
-		out = append(out, "setting "+s.name+" "+s.value)
-	}
-	return out
-}
-
-// readSettings renders the parameters' values as they are.
-func readSettings(settings []setting) ([]string, error) {
-	var out []string
+// settingFacts renders the parameters as they must be and as they are.
+func settingFacts(settings []setting) (want, got []string, err error) {
 	for _, s := range settings {
 		b, err := os.ReadFile(s.path())
 		if err != nil && s.absent(err) {
 			continue
 		}
 		if err != nil {
-			return nil, fmt.Errorf("read %s: %w", s.name, err)
+			return nil, nil, fmt.Errorf("read %s: %w", s.name, err)
 		}
-		out = append(out, "setting "+s.name+" "+strings.TrimSpace(string(b)))
+		want = append(want, s.String())
+		got = append(got, setting{s.name, strings.TrimSpace(string(b))}.String())
 	}
-	return out, nil
+	return want, got, nil
 }
