@@ -17,7 +17,7 @@ import (
 	"lazaret.dev/lazaret/host/internal/config"
 	"lazaret.dev/lazaret/host/internal/config/sessionenv"
 	"lazaret.dev/lazaret/host/internal/control"
-	"lazaret.dev/lazaret/host/internal/coordinator"
+	"lazaret.dev/lazaret/host/internal/generation"
 	"lazaret.dev/lazaret/host/internal/hostfacts"
 	"lazaret.dev/lazaret/host/internal/netpolicy"
 	"lazaret.dev/lazaret/host/internal/paths"
@@ -187,7 +187,7 @@ func (c *client) places() error {
 		c.o.UI.Notice(warning)
 	}
 	c.runtime = rt.DomainPath(c.domain.ID)
-	if err := paths.CheckSockets(c.runtime, coordinator.SocketNames()...); err != nil {
+	if err := paths.CheckSockets(c.runtime, generation.SocketNames()...); err != nil {
 		return err
 	}
 	data, err := c.host.OpenDataRoot(c.domain.DataRoot)
@@ -320,16 +320,16 @@ func (c *client) start(ctx context.Context, lock *os.File) error {
 			return err
 		}
 	}
-	generation, err := coordinator.NewGeneration(time.Now())
+	id, err := generation.NewID(time.Now())
 	if err != nil {
 		return err
 	}
-	logDir, err := c.root.EnsureLog(generation)
+	logDir, err := c.root.EnsureLog(id)
 	if err != nil {
 		return err
 	}
 	c.o.UI.Verbose(logDir)
-	log, err := coordinator.OpenLog(filepath.Join(logDir, "coordinator.log"))
+	log, err := generation.OpenLog(filepath.Join(logDir, "coordinator.log"))
 	if err != nil {
 		return err
 	}
@@ -338,8 +338,8 @@ func (c *client) start(ctx context.Context, lock *os.File) error {
 	if err != nil {
 		return err
 	}
-	req := coordinator.Request{
-		Domain: *c.domain, Generation: generation, RuntimeDir: c.runtime, LogDir: logDir,
+	req := generation.Request{
+		Domain: *c.domain, Generation: id, RuntimeDir: c.runtime, LogDir: logDir,
 		Executable: exe, Tools: c.facts.Tools, Mapping: spawn.NewMapping(c.facts),
 	}
 	seq, err := spawn.Coordinator(exe, lock, log, coordinatorEnv())
@@ -350,7 +350,7 @@ func (c *client) start(ctx context.Context, lock *os.File) error {
 	for _, w := range c.facts.Warnings {
 		c.o.UI.Notice(w)
 	}
-	return c.explain(ctx, coordinator.AwaitReady(ctx, seq, &req, c.o.UI))
+	return c.explain(ctx, generation.AwaitReady(ctx, seq, &req, c.o.UI))
 }
 
 // explain puts a failed start down to the host where the host is to blame.

@@ -5,7 +5,6 @@ import (
 	"path/filepath"
 	"time"
 
-	"lazaret.dev/lazaret/host/internal/spawn"
 	"lazaret.dev/lazaret/host/internal/tidy"
 )
 
@@ -13,41 +12,33 @@ import (
 // What it does not get done is for the next one.
 const leaveGrace = 5 * time.Second
 
-// transients is where each generation of the Domain has its transient layer.
-func (r *Request) transients() string { return filepath.Join(r.Domain.DomainDir, "transient") }
-
-// runner runs programs in the generation's id mapping.
-func (r *Request) runner() spawn.Enter {
-	return spawn.Enter{Supervisor: r.Tools.Supervisor, Executable: r.Executable, Mapping: r.Mapping}
-}
-
 // keepHouse removes what dead generations have left and keeps the logs bounded.
 // It costs no start any time, and no failure of it costs a session.
-func (g *generation) keepHouse(ctx context.Context) {
+func (hc *coordinator) keepHouse(ctx context.Context) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	g.tasks.Go(func() {
+	hc.tasks.Go(func() {
 		select {
-		case <-g.over:
+		case <-hc.over:
 			cancel()
 		case <-ctx.Done():
 		}
 	})
-	if err := tidy.Logs(filepath.Dir(g.logDir), g.req.Generation, tidy.KeepLogs); err != nil {
-		g.log.Warn("cannot remove old logs", "err", err)
+	if err := tidy.Logs(filepath.Dir(hc.logDir), hc.req.Generation, tidy.KeepLogs); err != nil {
+		hc.log.Warn("cannot remove old logs", "err", err)
 	}
-	if err := tidy.DeadTransients(ctx, g.req.runner(), g.req.transients(), g.req.Generation); err != nil && ctx.Err() == nil {
-		g.log.Warn("cannot remove what dead generations have left", "err", err)
+	if err := tidy.DeadTransients(ctx, hc.req.Runner(), hc.req.Transients(), hc.req.Generation); err != nil && ctx.Err() == nil {
+		hc.log.Warn("cannot remove what dead generations have left", "err", err)
 	}
-	tidy.BoundLogs(ctx, g.logDir, g.log)
+	tidy.BoundLogs(ctx, hc.logDir, hc.log)
 }
 
 // leave removes the generation's own transient layer. The supervisor is gone,
 // and its mounts with it.
-func (g *generation) leave() {
+func (hc *coordinator) leave() {
 	ctx, cancel := context.WithTimeout(context.Background(), leaveGrace)
 	defer cancel()
-	if err := tidy.Transient(ctx, g.req.runner(), g.req.transients(), g.req.Generation); err != nil {
-		g.log.Warn("cannot remove the transient layer", "err", err)
+	if err := tidy.Transient(ctx, hc.req.Runner(), hc.req.Transients(), hc.req.Generation); err != nil {
+		hc.log.Warn("cannot remove the transient layer", "err", err)
 	}
 }

@@ -1,4 +1,7 @@
-package coordinator
+// Package plan builds a generation's launch plan: it makes the directories that
+// the plan names, notes their identities, and describes the sandbox as one
+// value. It mounts and starts nothing. It runs in the Host Coordinator.
+package plan
 
 import (
 	"errors"
@@ -10,6 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"lazaret.dev/lazaret/host/internal/config"
+	"lazaret.dev/lazaret/host/internal/generation"
+	"lazaret.dev/lazaret/host/internal/image"
 	"lazaret.dev/lazaret/host/internal/netpolicy"
 	"lazaret.dev/lazaret/host/internal/paths"
 	"lazaret.dev/lazaret/protocol/launch"
@@ -17,22 +22,10 @@ import (
 
 // Places inside the sandbox.
 const (
-	guestWorkspace = "/workspace"
-	guestTool      = "/run/lazaret/escalate"
-	guestHostname  = "lazaret"
+	GuestWorkspace = "/workspace"
+	GuestTool      = "/run/lazaret/escalate"
+	GuestHostname  = "lazaret"
 )
-
-// Names in a Domain's runtime directory, beside the control sockets.
-const (
-	runscDir   = "r" // runsc's state; short, since its control socket lies in it
-	scratchDir = "m" // an empty directory; the supervisor's mounts cover it
-)
-
-// RunscSocket is where runsc puts a sandbox's control socket, relative to a
-// Domain's runtime directory.
-func RunscSocket(sandboxID string) string {
-	return filepath.Join(runscDir, "runsc-"+sandboxID+".sock")
-}
 
 const (
 	// guestNoFile is RLIMIT_NOFILE inside: runsc's own template says 1024, which
@@ -43,8 +36,8 @@ const (
 	maxDcache = 16384
 )
 
-// buildPlan makes the generation's directories and describes the sandbox.
-func buildPlan(req *Request, ids componentIDs, img *preparedImage, net *netpolicy.Derived) (*launch.Plan, error) {
+// Build makes the generation's directories and describes the sandbox.
+func Build(req *generation.Request, ids generation.ComponentIDs, img *image.Prepared, net *netpolicy.Derived) (*launch.Plan, error) {
 	root, err := paths.Current().OpenDataRoot(req.Domain.DataRoot)
 	if err != nil {
 		return nil, err
@@ -55,15 +48,15 @@ func buildPlan(req *Request, ids componentIDs, img *preparedImage, net *netpolic
 	}
 	p := &launch.Plan{
 		Version: launch.Version, DomainID: req.Domain.ID, Profile: req.Domain.Profile,
-		Generation: req.Generation, SandboxID: ids.sandbox, NetworkID: ids.network,
+		Generation: req.Generation, SandboxID: ids.Sandbox, NetworkID: ids.Network,
 		ConfigFingerprint: req.Fingerprint(), Network: net.Policy,
 		Files: launch.Files{
-			Hostname:   guestHostname,
-			Hosts:      "127.0.0.1 localhost\n::1 localhost ip6-localhost ip6-loopback\n127.0.1.1 " + guestHostname + "\n",
+			Hostname:   GuestHostname,
+			Hosts:      "127.0.0.1 localhost\n::1 localhost ip6-localhost ip6-loopback\n127.0.1.1 " + GuestHostname + "\n",
 			ResolvConf: net.ResolvConf,
 		},
 	}
-	if p.Scratch, err = runtimeSubdir(req.RuntimeDir, scratchDir); err != nil {
+	if p.Scratch, err = generation.Subdir(req.RuntimeDir, generation.ScratchDir); err != nil {
 		return nil, err
 	}
 	if p.Rootfs, err = rootfs(req, dom, img); err != nil {
@@ -77,7 +70,7 @@ func buildPlan(req *Request, ids componentIDs, img *preparedImage, net *netpolic
 			return nil, err
 		}
 	}
-	state, err := runtimeSubdir(req.RuntimeDir, runscDir)
+	state, err := generation.Subdir(req.RuntimeDir, generation.RunscDir)
 	if err != nil {
 		return nil, err
 	}
@@ -96,7 +89,7 @@ func buildPlan(req *Request, ids componentIDs, img *preparedImage, net *netpolic
 }
 
 // rootfs makes the State Anchors and the transient layer.
-func rootfs(req *Request, dom paths.DomainRoot, img *preparedImage) (launch.Rootfs, error) {
+func rootfs(req *generation.Request, dom paths.DomainRoot, img *image.Prepared) (launch.Rootfs, error) {
 	r := launch.Rootfs{PreparedID: img.ID}
 	var err error
 	if r.Prepared, err = paths.Identify(img.RootPath); err != nil {
@@ -120,7 +113,7 @@ func rootfs(req *Request, dom paths.DomainRoot, img *preparedImage) (launch.Root
 
 // mounts lists the workspace and the volumes, with the identities found now.
 func mounts(d *config.Domain, root paths.DataRoot) ([]launch.Mount, error) {
-	out := []launch.Mount{{Kind: launch.MountWorkspace, Host: d.Workspace, Target: guestWorkspace}}
+	out := []launch.Mount{{Kind: launch.MountWorkspace, Host: d.Workspace, Target: GuestWorkspace}}
 	for _, v := range d.Volumes {
 		if v.Owned {
 			if _, err := root.EnsureVolume(v.Host); err != nil {
@@ -136,52 +129,6 @@ func mounts(d *config.Domain, root paths.DataRoot) ([]launch.Mount, error) {
 		})
 	}
 	return out, nil
-}
-
-// runtimeSubdir makes a directory of ours in the runtime directory.
-func runtimeSubdir(dir, name string) (launch.Ref, error) {
-	root, err := os.OpenRoot(dir)
-	if err != nil {
-		return launch.Ref{}, fmt.Errorf("open runtime directory: %w", err)
-	}
-	defer root.Close()
-	if err := root.Mkdir(name, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
-		return launch.Ref{}, fmt.Errorf("make runtime directory: %w", err)
-	}
-	return paths.Identify(filepath.Join(dir, name))
-}
-
-// clearRuntime removes from a Domain's runtime directory what a generation has
-// put there, by name, and the directory itself when nothing else is in it. Only
-// the holder of the Domain lock calls it.
-func clearRuntime(dir string) error {
-	root, err := os.OpenRoot(dir)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	if err != nil {
-		return fmt.Errorf("open runtime directory: %w", err)
-	}
-	defer root.Close()
-	var errs []error
-	for _, name := range socketNames() {
-		if err := root.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			errs = append(errs, err)
-		}
-	}
-	if err := root.RemoveAll(runscDir); err != nil {
-		errs = append(errs, err)
-	}
-	// Not RemoveAll: on the host the scratch directory is empty, or not ours.
-	if err := root.Remove(scratchDir); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		errs = append(errs, err)
-	}
-	if len(errs) == 0 {
-		if err := os.Remove(dir); err != nil && !errors.Is(err, unix.ENOTEMPTY) {
-			errs = append(errs, err)
-		}
-	}
-	return errors.Join(errs...)
 }
 
 // caBundles are where distributions keep the bundle of trusted certificates.

@@ -1,4 +1,7 @@
-package coordinator
+// Package journal writes a Domain generation's document into the store as the
+// generation goes. It decides nothing, and reads nothing back. It runs in the
+// Host Coordinator.
+package journal
 
 import (
 	"context"
@@ -8,34 +11,34 @@ import (
 	"lazaret.dev/lazaret/protocol"
 )
 
-// journal writes the generation's document as the generation goes. Intent is
+// Journal writes the generation's document as the generation goes. Intent is
 // on record before each external effect; what cannot be written is logged and
 // costs recovery material, never a running session. It belongs to the loop's
-// goroutine, but for leased.
-type journal struct {
+// goroutine, but for Leased.
+type Journal struct {
 	store      *store.Store
 	log        *slog.Logger
 	generation string
 	published  func() (store.Publication, error)
 
 	// ctx is never cancelled: the end of a generation is on record whatever has
-	// ended it.
+	// Ended it.
 	ctx context.Context
 
 	roles map[store.Role]bool // intended and not yet released
 	lease string              // prepared-artifact id; set before the loop can read it
 }
 
-func newJournal(st *store.Store, log *slog.Logger, generation string, published func() (store.Publication, error)) *journal {
-	return &journal{
+func New(st *store.Store, log *slog.Logger, generation string, published func() (store.Publication, error)) *Journal {
+	return &Journal{
 		store: st, log: log, generation: generation, published: published,
 		ctx: context.Background(), roles: map[store.Role]bool{},
 	}
 }
 
-// leased records a lease before its file is written. Unlike the rest it must
+// Leased records a lease before its file is written. Unlike the rest it must
 // succeed: a file that no record names would never be released.
-func (j *journal) leased(preparedID, path string) error {
+func (j *Journal) Leased(preparedID, path string) error {
 	if err := j.store.AddLease(j.ctx, j.generation, preparedID, path); err != nil {
 		return err
 	}
@@ -43,22 +46,22 @@ func (j *journal) leased(preparedID, path string) error {
 	return nil
 }
 
-func (j *journal) note(what string, err error) {
+func (j *Journal) note(what string, err error) {
 	if err != nil {
 		j.log.Error("cannot write the Domain store", "record", what, "err", err)
 	}
 }
 
-func (j *journal) intent(role store.Role) {
+func (j *Journal) Intent(role store.Role) {
 	j.roles[role] = true
 	j.note("intent "+string(role), j.store.RecordIntent(j.ctx, j.generation, role))
 }
 
-func (j *journal) owned(role store.Role, o store.Ownership) {
+func (j *Journal) Owned(role store.Role, o store.Ownership) {
 	j.note("ownership "+string(role), j.store.RecordOwned(j.ctx, j.generation, role, o))
 }
 
-func (j *journal) released(role store.Role) {
+func (j *Journal) Released(role store.Role) {
 	if !j.roles[role] {
 		return
 	}
@@ -66,8 +69,8 @@ func (j *journal) released(role store.Role) {
 	j.note("release "+string(role), j.store.RecordReleased(j.ctx, j.generation, role))
 }
 
-// transition records what an event has changed.
-func (j *journal) transition(was, now protocol.State, e protocol.Event) {
+// Transition records what an event has changed.
+func (j *Journal) Transition(was, now protocol.State, e protocol.Event) {
 	switch e := e.(type) {
 	case protocol.Published:
 		p, err := j.published()
@@ -82,12 +85,12 @@ func (j *journal) transition(was, now protocol.State, e protocol.Event) {
 	case protocol.ComponentStopped:
 		switch e.Component {
 		case protocol.ComponentSandbox:
-			j.released(store.RoleSandbox)
+			j.Released(store.RoleSandbox)
 		case protocol.ComponentNetwork:
-			j.released(store.RoleHelper)
-			j.released(store.RoleNetwork)
+			j.Released(store.RoleHelper)
+			j.Released(store.RoleNetwork)
 		case protocol.ComponentAnchor:
-			j.released(store.RoleAnchor)
+			j.Released(store.RoleAnchor)
 		}
 	}
 	if was.Phase != now.Phase && !was.Published && now.Phase != protocol.Ready && now.Phase != protocol.Absent {
@@ -95,25 +98,25 @@ func (j *journal) transition(was, now protocol.State, e protocol.Event) {
 	}
 }
 
-func (j *journal) admitted(session string, tty bool) {
+func (j *Journal) Admitted(session string, tty bool) {
 	j.note("session", j.store.AddSession(j.ctx, j.generation, session, tty))
 }
 
-func (j *journal) withdrawn(to protocol.DomainPhase) {
+func (j *Journal) Withdrawn(to protocol.DomainPhase) {
 	if to != protocol.Stopping {
 		to = protocol.Failed
 	}
 	j.note("withdrawal", j.store.Withdraw(j.ctx, j.generation, to))
 }
 
-// ended closes the document: the supervisor is gone, and everything that it
-// owned with it.
-func (j *journal) ended(outcome string) {
+// Ended closes the document: the supervisor is gone, and everything that it
+// Owned with it.
+func (j *Journal) Ended(outcome string) {
 	for _, role := range []store.Role{
 		store.RoleSandbox, store.RoleHelper, store.RoleNetwork, store.RoleAnchor,
 		store.RoleSupervisor, store.RoleTrust, store.RoleCoordinator,
 	} {
-		j.released(role)
+		j.Released(role)
 	}
 	if j.lease != "" {
 		j.note("lease", j.store.ReleaseLease(j.ctx, j.generation, j.lease))

@@ -1,17 +1,10 @@
-package coordinator
+package generation
 
 import (
 	"context"
-	"crypto/rand"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
-	"os"
-	"strings"
-	"time"
-
-	"golang.org/x/sys/unix"
 
 	"lazaret.dev/lazaret/host/internal/spawn"
 	"lazaret.dev/lazaret/protocol/control"
@@ -99,35 +92,3 @@ type diedError struct{ log string }
 
 func (e *diedError) Error() string { return "the Host Coordinator ended while it started the Domain" }
 func (e *diedError) Hint() string  { return "see the logs in " + e.log }
-
-// NewGeneration mints a generation's id: it sorts by time, and its random part
-// makes it unique where clocks jump.
-func NewGeneration(now time.Time) (string, error) {
-	b := make([]byte, 5)
-	if _, err := rand.Read(b); err != nil {
-		return "", fmt.Errorf("mint generation id: %w", err)
-	}
-	return fmt.Sprintf("g%011x%s", now.UnixMilli(), hex.EncodeToString(b)), nil
-}
-
-// OpenLog opens a log file for appending, made 0600.
-func OpenLog(path string) (*os.File, error) {
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_APPEND|unix.O_NOFOLLOW, 0o600)
-	if err != nil {
-		return nil, fmt.Errorf("open log: %w", err)
-	}
-	return f, nil
-}
-
-// SocketNames are the longest addresses that a Domain needs, relative to its
-// runtime directory.
-func SocketNames() []string {
-	return append(socketNames(), RunscSocket(SandboxID(strings.Repeat("0", 32))))
-}
-
-// socketNames are the control sockets' names, published and not.
-func socketNames() []string {
-	return []string{
-		control.EnrollSocket, control.ControlSocket, "." + control.EnrollSocket, "." + control.ControlSocket,
-	}
-}

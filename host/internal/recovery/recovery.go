@@ -1,4 +1,8 @@
-package coordinator
+// Package recovery knows processes beyond their pids, and closes the document of
+// a generation whose coordinator is dead. It touches a leftover only when it is
+// exactly the one on record (FR-7). It runs in the Host Coordinator that holds
+// the Domain lock.
+package recovery
 
 import (
 	"context"
@@ -12,6 +16,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"lazaret.dev/lazaret/host/internal/generation"
 	"lazaret.dev/lazaret/host/internal/image"
 	"lazaret.dev/lazaret/host/internal/store"
 	"lazaret.dev/lazaret/protocol"
@@ -30,8 +35,8 @@ func bootID() (string, error) {
 // errNoProcess reports a process that is gone, or a zombie, which is gone too.
 var errNoProcess = errors.New("no such process")
 
-// procOf identifies a living process (proc_pid_stat(5), fields 3 and 22).
-func procOf(pid int) (handoff.Proc, error) {
+// ProcOf identifies a living process (proc_pid_stat(5), fields 3 and 22).
+func ProcOf(pid int) (handoff.Proc, error) {
 	boot, err := bootID()
 	if err != nil {
 		return handoff.Proc{}, err
@@ -62,7 +67,7 @@ func procOf(pid int) (handoff.Proc, error) {
 // alive reports whether exactly that process lives. A reused pid has another
 // start time, and after a reboot another boot id.
 func alive(p handoff.Proc) bool {
-	now, err := procOf(p.PID)
+	now, err := ProcOf(p.PID)
 	return err == nil && now == p
 }
 
@@ -73,11 +78,11 @@ const (
 	orphanPoll  = 20 * time.Millisecond
 )
 
-// recoverGeneration closes the document of a generation whose coordinator is
+// Recover closes the document of a generation whose coordinator is
 // dead: this process holds the lock, so that no other can be its coordinator.
 // Its processes end by themselves when their lease ends; what does not is
 // killed if it is exactly the process on record, and left alone if not.
-func recoverGeneration(ctx context.Context, st *store.Store, req *Request, log *slog.Logger) error {
+func Recover(ctx context.Context, st *store.Store, req *generation.Request, log *slog.Logger) error {
 	old, err := st.Current(ctx)
 	if err != nil || old == nil {
 		return err

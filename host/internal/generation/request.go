@@ -1,4 +1,4 @@
-package coordinator
+package generation
 
 import (
 	"bytes"
@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"path/filepath"
 
 	"lazaret.dev/lazaret/host/internal/config"
 	"lazaret.dev/lazaret/host/internal/hostfacts"
@@ -49,8 +50,8 @@ func (r *Request) Encode() ([]byte, error) {
 	return b, nil
 }
 
-// decodeRequest reads a request strictly.
-func decodeRequest(r io.Reader, size int64) (*Request, error) {
+// DecodeRequest reads a request of the given size strictly.
+func DecodeRequest(r io.Reader, size int64) (*Request, error) {
 	if size <= 0 || size > maxRequest {
 		return nil, fmt.Errorf("start request of %d bytes", size)
 	}
@@ -68,4 +69,12 @@ func decodeRequest(r io.Reader, size int64) (*Request, error) {
 		return nil, fmt.Errorf("decode start request: %w", err)
 	}
 	return &req, nil
+}
+
+// Transients is where each generation of the Domain has its transient layer.
+func (r *Request) Transients() string { return filepath.Join(r.Domain.DomainDir, "transient") }
+
+// Runner runs programs in the generation's id mapping.
+func (r *Request) Runner() spawn.Enter {
+	return spawn.Enter{Supervisor: r.Tools.Supervisor, Executable: r.Executable, Mapping: r.Mapping}
 }
