@@ -99,7 +99,11 @@ type AnchorReady struct {
 	MountIDs map[string]uint64 `json:"mount_ids"` // sandbox path → mount id (statx)
 }
 
-// NetworkReady attests the enforcement namespace as observed, not as asked for.
+// NetworkReady attests the network as observed, not as asked for. There are two
+// namespaces: the sandbox is in an inner one, and all that leaves it is
+// forwarded by the kernel of an outer one, which is the enforcement namespace
+// and the supervisor's own. Both have been compared with the policy; what the
+// fingerprint binds is the outer one's identity.
 type NetworkReady struct {
 	Fingerprint string `json:"fingerprint"` // network readiness fingerprint
 	NetNS       uint64 `json:"net_ns"`      // inode of the enforcement namespace
