@@ -191,13 +191,6 @@ var accounts = []ownFile{
 	{"/etc/group", "root:x:0:\n"},
 }
 
-// accounts are what an image without any user gets: programs that look up who
-// they run as, Git and ssh among them, fail where root has no name (case 96).
-var accounts = []ownFile{
-	{"/etc/passwd", "root:x:0:0:root:/root:/bin/sh\n"},
-	{"/etc/group", "root:x:0:\n"},
-}
-
 // fill makes everything that the plan needs in the layer. fileTargets names
 // the mounts whose host object is not a directory.
 func (l *lower) fill(p *launch.Plan, fileTargets map[string]bool, ca *caFiles) error {
@@ -238,15 +231,6 @@ func (l *lower) fill(p *launch.Plan, fileTargets map[string]bool, ca *caFiles) e
 	}
 	if err := optional(l.symlink(escalateLink, escalateTarget)); err != nil {
 		return err
-	}
-	for _, a := range accounts {
-		_, found, err := l.image(a.target)
-		if err == nil && !found {
-			err = l.file(a.target, []byte(a.text))
-		}
-		if err := optional(err); err != nil {
-			return err
-		}
 	}
 	for _, a := range accounts {
 		_, found, err := l.image(a.target)
