@@ -74,8 +74,10 @@ func Main(args []string, stderr io.Writer) int {
 	case "":
 		return supervise(args, stderr)
 	case modeAssemble:
+		rename()
 		return assemble(args, stderr)
 	case modeServe:
+		rename()
 		return serve(args, stderr)
 	case modeEnter:
 		return enter(args, stderr)
@@ -92,6 +94,10 @@ func Main(args []string, stderr io.Writer) int {
 		return exitUsage
 	}
 }
+
+// rename gives the process its program's name, which ps and the like show. An
+// exec of /proc/self/exe leaves it as "exe".
+func rename() { _ = os.WriteFile("/proc/self/comm", []byte("lazaret-supervisor"), 0) }
 
 // report prints err and returns the exit status.
 func report(stderr io.Writer, err error) int {

@@ -40,6 +40,9 @@ func TestStartAndStop(t *testing.T) {
 	if len(fam) < 5 {
 		t.Errorf("only %v are alive", fam)
 	}
+	if comm, err := os.ReadFile(fmt.Sprintf("/proc/%d/comm", c.hello.Proc.PID)); err != nil || string(comm) != "lazaret-supervi\n" {
+		t.Errorf("the supervisor is called %q (%v)", comm, err)
+	}
 	c.stop()
 	gone(t, fam, time.Second)
 	if b, err := os.ReadFile(w.at("anchors/root/upper/f")); err != nil || string(b) != "kept\n" {
