@@ -3,6 +3,7 @@ package supervisor_test
 import (
 	"encoding/json"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -383,4 +384,54 @@ func TestRefusals(t *testing.T) {
 			w.expectClean(t)
 		})
 	}
+}
+
+// leftovers returns the processes that belong to the world: by their command
+// line, or by the log that they hold open.
+func (w *world) leftovers(t testing.TB) []process {
+	t.Helper()
+	var out []process
+	for _, p := range processes(t) {
+		fd, _ := os.Readlink(fmt.Sprintf("/proc/%d/fd/2", p.pid))
+		if strings.Contains(p.cmdline, w.dir) || strings.HasPrefix(fd, w.dir) {
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+// A supervisor that is killed, or loses its coordinator, at any moment of its
+// start leaves nothing, and the next start works.
+func TestKillAnyTime(t *testing.T) {
+	w := newWorld(t)
+	for i := range 24 {
+		w.freshState(t)
+		c := w.start(t)
+		c.sendPlan()
+		if err := c.seq.Send(handoff.KindStartSandbox, handoff.Empty{}); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(rand.N(120 * time.Millisecond))
+		if i%2 == 0 {
+			killed(t, c.hello.Proc.PID)
+		} else {
+			_ = c.seq.Close()
+		}
+		c.reap(10 * time.Second)
+		gone(t, w.leftovers(t), 10*time.Second)
+		if left := w.leftovers(t); len(left) > 0 {
+			t.Fatalf("round %d: left %v\n%s", i, left, w.logs())
+		}
+	}
+	c := w.bringUp(t)
+	c.sh("true")
+	// Were these not seen, nothing above would have been shown.
+	seen := fmt.Sprint(w.leftovers(t))
+	for _, name := range []string{"slirp4netns", "runsc-sandbox", "runsc-gofer", "run --bundle"} {
+		if !strings.Contains(seen, name) {
+			t.Errorf("%s is not among %s", name, seen)
+		}
+	}
+	c.stop()
+	w.expectClean(t)
 }
