@@ -22,7 +22,6 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/creack/pty"
 	specs "github.com/opencontainers/runtime-spec/specs-go"
 
 	"lazaret.dev/lazaret/host/internal/spawn"
@@ -134,19 +133,14 @@ func Start(ctx context.Context, sb Sandbox, spec Spec, out Output) (*Session, er
 }
 
 // attachTTY makes the PTY. The slave is the exec client's controlling terminal:
-// without that, control keys and SIGWINCH reach nobody (design section 14).
+// without that, SIGWINCH reaches nobody (design section 14).
 func (s *Session) attachTTY(size control.Size) ([]*os.File, error) {
-	ptmx, tty, err := pty.Open()
+	ptmx, tty, err := openPTY(size)
 	if err != nil {
 		return nil, fmt.Errorf("open pty: %w", err)
 	}
 	s.ptmx = ptmx
 	s.ends = []*os.File{ptmx}
-	// The size is there before the command is, so that its first look is right.
-	if err := pty.Setsize(ptmx, &pty.Winsize{Rows: size.Rows, Cols: size.Cols}); err != nil {
-		_ = tty.Close()
-		return nil, fmt.Errorf("set terminal size: %w", err)
-	}
 	s.client.Stdin, s.client.Stdout, s.client.Stderr = tty, tty, tty
 	s.client.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true, Ctty: 0, Pdeathsig: syscall.SIGKILL}
 	return []*os.File{tty}, nil
@@ -216,9 +210,13 @@ func (w *flow) copyOut(f *os.File, sink func([]byte) error) {
 
 // processSpec renders the OCI process. The command starts through the guest
 // tool, which looks it up and becomes it: that is what tells "not found" (127)
-// and "cannot execute" (126) apart from a command's own status.
+// and "cannot execute" (126) apart from a command's own status. With a terminal
+// it stays, and gives the command one that has a name inside (case 40).
 func processSpec(spec Spec) ([]byte, error) {
 	args := []string{guestTool, "_exec"}
+	if spec.TTY {
+		args = append(args, "--tty")
+	}
 	if len(spec.Argv) == 0 {
 		args = append(args, "--login")
 	}
@@ -312,7 +310,7 @@ func (s *Session) Resize(size control.Size) error {
 	if s.ptmx == nil {
 		return nil
 	}
-	return pty.Setsize(s.ptmx, &pty.Winsize{Rows: size.Rows, Cols: size.Cols})
+	return setSize(s.ptmx, size)
 }
 
 // Signal sends a signal to the session's process group.
