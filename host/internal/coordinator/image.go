@@ -11,6 +11,7 @@ import (
 	"lazaret.dev/lazaret/host/internal/paths"
 	"lazaret.dev/lazaret/host/internal/unpack"
 	"lazaret.dev/lazaret/protocol/control"
+	"lazaret.dev/lazaret/protocol/launch"
 )
 
 // preparedImage is a prepared lower that this generation is going to use.
@@ -85,6 +86,10 @@ const defaultPath = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbi
 func (hc *coordinator) sessionEnv(client []string) []string {
 	env := append([]string{defaultPath}, hc.imgEnv...)
 	env = append(env, "HOME=/root", "USER=root", "LOGNAME=root")
+	if hc.plan.Files.CABundle != "" {
+		// Node.js reads no bundle of the system's.
+		env = append(env, "NODE_EXTRA_CA_CERTS="+launch.GuestCABundle)
+	}
 	env = append(env, client...)
 	at := map[string]int{}
 	out := make([]string, 0, len(env))

@@ -236,7 +236,7 @@ func (h host) runtimeDir() Check {
 	return c
 }
 
-// kernel demands overlayfs in a user namespace, with userxattr (5.11).
+// kernel demands overlayfs in a user namespace, with userxattr (5.11), and mount_setattr (5.12).
 func (h host) kernel() Check {
 	release, err := h.System.Release()
 	if err != nil {
@@ -249,9 +249,9 @@ func (h host) kernel() Check {
 	y, err2 := strconv.Atoi(minor)
 	switch {
 	case err1 != nil || err2 != nil:
-		c.Status, c.Why = Warn, "The kernel's version cannot be read; at least 5.11 is needed."
-	case x < 5 || x == 5 && y < 11:
-		c.Status, c.Why = Block, "Linux "+release+" has no overlayfs for ordinary users; at least 5.11 is needed."
+		c.Status, c.Why = Warn, "The kernel's version cannot be read; at least 5.12 is needed."
+	case x < 5 || x == 5 && y < 12:
+		c.Status, c.Why = Block, "Linux "+release+" cannot mount what a sandbox needs for ordinary users; at least 5.12 is needed."
 		c.Fix = "install a newer kernel of your distribution (uname -r shows the running one)"
 	}
 	return c

@@ -254,9 +254,9 @@ func TestEachFault(t *testing.T) {
 			}
 		}, "D12", hostfacts.Warn, "not a directory of yours with mode 0700", "pam_systemd", false},
 		"old kernel": {func(t *testing.T, e *hostfacts.Env, s *system) { s.release = "5.10.0-28-amd64" },
-			"kernel", hostfacts.Block, "at least 5.11 is needed", "newer kernel", true},
+			"kernel", hostfacts.Block, "at least 5.12 is needed", "newer kernel", true},
 		"ancient kernel": {func(t *testing.T, e *hostfacts.Env, s *system) { s.release = "4.18.0" },
-			"kernel", hostfacts.Block, "at least 5.11", "newer kernel", true},
+			"kernel", hostfacts.Block, "at least 5.12", "newer kernel", true},
 		"no runsc": {func(t *testing.T, e *hostfacts.Env, s *system) { remove(t, *e, "opt/libexec/lazaret/runsc") },
 			"runsc", hostfacts.Block, "runsc is missing from", "install Lazaret again", true},
 		"runsc does not run": {func(t *testing.T, e *hostfacts.Env, s *system) {

@@ -144,6 +144,11 @@ func (a *assembly) ownFiles() error {
 	if err := a.copyEscalate(run); err != nil {
 		return fmt.Errorf("escalation client: %w", err)
 	}
+	if ca := a.plan.Files.CABundle; ca != "" {
+		if err := fdfs.WriteFile(run, path.Base(launch.GuestCABundle), 0o644, []byte(ca)); err != nil {
+			return err
+		}
+	}
 	files, err := a.own(fdfs.Mkdir(a.scratch, filesDir, 0o755))
 	if err != nil {
 		return err
