@@ -94,6 +94,10 @@ func Run(ctx context.Context, o RunOptions) (int, error) {
 		}
 		stop()
 		status, err := attach.Run(ctx, conn, c.open, attach.Stdio{In: o.Stdin, Out: o.Stdout, Err: o.Stderr, Notice: o.UI.Notice})
+		var lost *attach.LostError
+		if errors.As(err, &lost) && lost.Gone {
+			c.sweep()
+		}
 		var refused *attach.RefusedError
 		if errors.As(err, &refused) {
 			switch refused.Why {
@@ -310,6 +314,27 @@ func (c *client) dial(ctx context.Context) (*control.Conn, error) {
 	return nil, err
 }
 
+// sweep removes the sockets of a coordinator that could not do it any more.
+// Nobody else would before the next start. Whoever holds the lock has its own,
+// or is about to.
+func (c *client) sweep() {
+	lock, err := c.root.OpenLock()
+	if err != nil {
+		return
+	}
+	defer lock.Close()
+	if unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB) == nil {
+		c.sweepLocked()
+	}
+}
+
+// sweepLocked is sweep for the holder of the Domain lock.
+func (c *client) sweepLocked() {
+	for _, rt := range c.host.Runtimes() {
+		control.Sweep(rt.DomainPath(c.domain.ID))
+	}
+}
+
 // start starts a coordinator under the held lock and waits until it is ready.
 func (c *client) start(ctx context.Context, lock *os.File) error {
 	if err := c.root.Claim(c.domain.Profile, c.domain.Workspace.Path, time.Now()); err != nil {
@@ -350,7 +375,12 @@ func (c *client) start(ctx context.Context, lock *os.File) error {
 	for _, w := range c.facts.Warnings {
 		c.o.UI.Notice(w)
 	}
-	return c.explain(ctx, generation.AwaitReady(ctx, seq, &req, c.o.UI))
+	err = generation.AwaitReady(ctx, seq, &req, c.o.UI)
+	var died *generation.DiedError
+	if errors.As(err, &died) {
+		c.sweepLocked()
+	}
+	return c.explain(ctx, err)
 }
 
 // explain puts a failed start down to the host where the host is to blame.

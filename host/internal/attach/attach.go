@@ -45,6 +45,7 @@ func (e *RefusedError) Error() string {
 type LostError struct {
 	Reason string
 	Log    string // directory of the generation's logs, or empty
+	Gone   bool   // the coordinator has ended without a word
 }
 
 func (e *LostError) Error() string { return e.Reason }
@@ -266,7 +267,7 @@ func (a *attachment) ended(ctx context.Context, exit *pc.Exit, cause error) (int
 	case ctx.Err() != nil:
 		return 0, ctx.Err()
 	case errors.Is(cause, io.EOF), errors.Is(cause, io.ErrUnexpectedEOF), errors.Is(cause, syscall.ECONNRESET):
-		return 0, &LostError{Reason: "the Host Coordinator has gone; the session is over"}
+		return 0, &LostError{Reason: "the Host Coordinator has gone; the session is over", Gone: true}
 	default:
 		return 0, fmt.Errorf("session: %w", cause)
 	}

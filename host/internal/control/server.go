@@ -94,10 +94,14 @@ func (s *Server) Publish() error {
 }
 
 // Withdraw removes the sockets' names, in the reverse order.
-func (s *Server) Withdraw() {
+func (s *Server) Withdraw() { Sweep(s.dir) }
+
+// Sweep removes the sockets' names in a Domain's runtime directory, whose
+// coordinator is the caller's own, or dead: the caller holds the Domain lock.
+func Sweep(dir string) {
 	for _, name := range []string{control.EnrollSocket, control.ControlSocket} {
-		_ = os.Remove(filepath.Join(s.dir, name))
-		_ = os.Remove(filepath.Join(s.dir, pending(name)))
+		_ = os.Remove(filepath.Join(dir, name))
+		_ = os.Remove(filepath.Join(dir, pending(name)))
 	}
 }
 

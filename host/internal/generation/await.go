@@ -42,7 +42,7 @@ func AwaitReady(ctx context.Context, seq *wire.Seq, req *Request, s Starter) err
 				return ctx.Err()
 			}
 			if errors.Is(err, io.EOF) {
-				return &diedError{log: req.LogDir}
+				return &DiedError{log: req.LogDir}
 			}
 			return fmt.Errorf("start coordinator: %w", err)
 		}
@@ -87,8 +87,8 @@ func (e *FailedError) Hint() string {
 	return "see the logs in " + e.Log
 }
 
-// diedError reports a coordinator that ended without a word.
-type diedError struct{ log string }
+// DiedError reports a coordinator that ended without a word.
+type DiedError struct{ log string }
 
-func (e *diedError) Error() string { return "the Host Coordinator ended while it started the Domain" }
-func (e *diedError) Hint() string  { return "see the logs in " + e.log }
+func (e *DiedError) Error() string { return "the Host Coordinator ended while it started the Domain" }
+func (e *DiedError) Hint() string  { return "see the logs in " + e.log }
