@@ -40,11 +40,20 @@ type Terminal struct {
 // It is closed when the test ends.
 func (h *Home) Terminal(rows, cols uint16, args ...string) *Terminal {
 	h.tb.Helper()
-	master, slave, err := pty.Open()
+	blocking, slave, err := pty.Open()
 	if err != nil {
 		h.tb.Fatal(err)
 	}
-	t := &Terminal{home: h, master: master, screen: NewScreen(int(rows), int(cols)), gone: make(chan struct{})}
+	// Package pty leaves its master blocking, and Close would wait for Read.
+	fd, err := unix.FcntlInt(blocking.Fd(), unix.F_DUPFD_CLOEXEC, 3)
+	if err == nil {
+		err = unix.SetNonblock(fd, true)
+	}
+	_ = blocking.Close()
+	if err != nil {
+		h.tb.Fatal(err)
+	}
+	t := &Terminal{home: h, master: os.NewFile(uintptr(fd), "terminal"), screen: NewScreen(int(rows), int(cols)), gone: make(chan struct{})}
 	t.Resize(rows, cols)
 	t.before = t.Termios()
 	t.shell = exec.Command("bash", append([]string{"-c", leader, "leader", h.envFile(), h.binary()}, args...)...)
@@ -172,18 +181,32 @@ func (t *Terminal) Status(within time.Duration) int {
 // Resize changes the window's size.
 func (t *Terminal) Resize(rows, cols uint16) {
 	t.home.tb.Helper()
-	if err := pty.Setsize(t.master, &pty.Winsize{Rows: rows, Cols: cols}); err != nil {
+	t.control(func(fd int) error {
+		return unix.IoctlSetWinsize(fd, unix.TIOCSWINSZ, &unix.Winsize{Row: rows, Col: cols})
+	})
+}
+
+// control does something to the terminal itself. Not by Fd, which would make
+// the master blocking.
+func (t *Terminal) control(f func(fd int) error) {
+	t.home.tb.Helper()
+	c, err := t.master.SyscallConn()
+	if err != nil {
 		t.home.tb.Fatal(err)
+	}
+	if cerr := c.Control(func(fd uintptr) { err = f(int(fd)) }); cerr != nil || err != nil {
+		t.home.tb.Fatal(cerr, err)
 	}
 }
 
 // Termios is the terminal's mode, as TCGETS has it.
 func (t *Terminal) Termios() unix.Termios {
 	t.home.tb.Helper()
-	tio, err := unix.IoctlGetTermios(int(t.master.Fd()), unix.TCGETS)
-	if err != nil {
-		t.home.tb.Fatal(err)
-	}
+	var tio *unix.Termios
+	t.control(func(fd int) (err error) {
+		tio, err = unix.IoctlGetTermios(fd, unix.TCGETS)
+		return err
+	})
 	return *tio
 }
 
