@@ -105,13 +105,17 @@ func Sweep(dir string) {
 	}
 }
 
-// Close stops listening, ends every connection and waits for the handlers.
-func (s *Server) Close() {
-	s.cancel()
+// Close stops listening and waits for the handlers. What they have to say to
+// their clients is said first, within the given time; then every connection is
+// ended.
+func (s *Server) Close(grace time.Duration) {
 	_ = s.enroll.Close()
 	_ = s.control.Close()
 	s.Withdraw()
+	timer := time.AfterFunc(grace, s.cancel)
 	s.wg.Wait()
+	timer.Stop()
+	s.cancel()
 }
 
 func (s *Server) accept(l *net.UnixListener, serve func(*net.UnixConn)) {

@@ -31,6 +31,10 @@ import (
 // idleGrace is how long a published Domain waits for its first session.
 const idleGrace = 5 * time.Second
 
+// closeGrace bounds how long sessions may take to tell their clients of an end
+// that came without a teardown.
+const closeGrace = 3 * time.Second
+
 // requestTimeout bounds the wait for the start request.
 const requestTimeout = 10 * time.Second
 
@@ -123,7 +127,7 @@ func serveGeneration(ctx context.Context, req *generation.Request, lock *os.File
 	defer r.supervisorLog.Close()
 	hc.loop(ctx)
 	if hc.server != nil {
-		hc.server.Close()
+		hc.server.Close(closeGrace)
 	}
 	hc.tasks.Wait()
 	hc.leave()
