@@ -21,6 +21,7 @@ import (
 	"lazaret.dev/lazaret/host/internal/hostfacts"
 	"lazaret.dev/lazaret/host/internal/netpolicy"
 	"lazaret.dev/lazaret/host/internal/paths"
+	"lazaret.dev/lazaret/host/internal/paths/fskind"
 	"lazaret.dev/lazaret/host/internal/spawn"
 	"lazaret.dev/lazaret/protocol"
 	pc "lazaret.dev/lazaret/protocol/control"
@@ -158,7 +159,10 @@ func newClient(o RunOptions) (*client, error) {
 	workspace := o.Workspace
 	if workspace == "" {
 		if workspace, err = os.Getwd(); err != nil {
-			return nil, fmt.Errorf("cannot find the current directory: %w", err)
+			return nil, &hintError{
+				text: "cannot find the current directory: " + err.Error(),
+				hint: "change to a directory that exists, or name one with --workspace DIR",
+			}
 		}
 	}
 	if workspace, err = filepath.Abs(workspace); err != nil {
@@ -196,6 +200,9 @@ func (c *client) places() error {
 	}
 	data, err := c.host.OpenDataRoot(c.domain.DataRoot)
 	if err != nil {
+		return err
+	}
+	if err := fskind.Check(data.Path()); err != nil {
 		return err
 	}
 	if c.root, err = data.Domain(c.domain.ID); err != nil {

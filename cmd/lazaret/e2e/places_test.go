@@ -157,13 +157,36 @@ func TestRefusedWorkspaces(t *testing.T) {
 	h := e2etest.New(t)
 	h.Data = filepath.Join(h.Dir, "data")
 	h.Config("")
-	for _, dir := range []string{"/", h.Dir, filepath.Dir(h.Dir), h.Data, filepath.Join(h.Dir, ".config"), h.Runtime, filepath.Join(h.Project, "none")} {
+	for _, dir := range []string{"/", "/proc", "/sys", "/dev", "/proc/self", h.Dir, filepath.Dir(h.Dir), h.Data, filepath.Join(h.Dir, ".config"), h.Runtime, filepath.Join(h.Project, "none")} {
 		r := h.Lazaret("", "run", "--workspace", dir, "--", "true")
 		if r.Status != 125 || !strings.Contains(r.Stderr, dir) || !strings.Contains(r.Stderr, "lazaret: hint: ") {
 			t.Errorf("%s: %+v", dir, r)
 		}
 	}
+	for _, volume := range []string{"/", "/proc", "/proc/cpuinfo", "/sys", "/dev", "/dev/null", h.Data, filepath.Join(h.Dir, ".config/lazaret"), h.Runtime} {
+		h.Config(fmt.Sprintf("[profiles.some]\nvolumes = [ { host = %q, container = \"/vol\", mode = \"ro\" } ]\n", volume))
+		r := h.Lazaret("", "run", "--", "true")
+		if r.Status != 125 || !strings.Contains(r.Stderr, volume) || !strings.Contains(r.Stderr, "volumes[0].host") {
+			t.Errorf("volume %s: %+v", volume, r)
+		}
+	}
 	h.NothingLeft(time.Second)
+}
+
+// A working directory that is gone, and a caller without any environment.
+func TestOddCallers(t *testing.T) {
+	h := e2etest.New(t)
+	h.Config(fmt.Sprintf("[profiles.small]\nimage = %q\n", e2etest.SmallImage(t)))
+	gone := filepath.Join(filepath.Dir(h.Project), "gone")
+	r := h.Elsewhere(fmt.Sprintf("mkdir %s && cd %[1]s && rmdir %[1]s", gone), "run", "--", "true")
+	if r.Status != 125 || !strings.Contains(r.Stderr, "current directory") || !strings.Contains(r.Stderr, "--workspace DIR") {
+		t.Errorf("in a directory that is gone: %+v", r)
+	}
+	h.Env = []string{"HOME=" + h.Dir, "XDG_RUNTIME_DIR=" + h.Runtime}
+	if out := h.Must("sh", "-c", "echo $HOME; echo x >w"); out != "/root\n" {
+		t.Errorf("without PATH, TERM and the like: %q", out)
+	}
+	h.NothingLeft(10 * time.Second)
 }
 
 // Case 27: each length of the runtime directory works, or the error names the

@@ -45,9 +45,18 @@ func Current(dataRoot string) (Env, error) {
 		name = u.Username
 	}
 	return Env{
-		UID: os.Getuid(), User: name, Exe: exe, Path: filepath.SplitList(os.Getenv("PATH")),
+		UID: os.Getuid(), User: name, Exe: exe, Path: filepath.SplitList(searchPath()),
 		RuntimeDir: os.Getenv("XDG_RUNTIME_DIR"), DataRoot: dataRoot, System: real{},
 	}, nil
+}
+
+// searchPath is PATH, or where a system's programs are when it is not set, as
+// with some service managers.
+func searchPath() string {
+	if p := os.Getenv("PATH"); p != "" {
+		return p
+	}
+	return "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 }
 
 // Facts is what a start needs to know of the host.

@@ -180,6 +180,6 @@ func CheckSockets(dir string, suffixes ...string) error {
 		return nil
 	}
 	return refuse(KindSocketPath,
-		fmt.Sprintf("set XDG_RUNTIME_DIR to a private directory (mode 0700) with a path shorter by %d bytes, or unset it to use /tmp", len(longest)-MaxSocketPath),
+		fmt.Sprintf("set XDG_RUNTIME_DIR to a private directory (mode 0700) with a shorter path (by %d, in bytes), or unset it to use /tmp", len(longest)-MaxSocketPath),
 		"cannot use %q: a Unix socket's path is limited to %d bytes, and %q has %d", dir, MaxSocketPath, longest, len(longest))
 }
