@@ -154,7 +154,13 @@ func (s *Server) serveEnroll(c *net.UnixConn) {
 	} else if err := s.issue(c, &reply); err != nil {
 		reply.Error = err.Error()
 	}
-	_ = json.NewEncoder(c).Encode(reply)
+	if json.NewEncoder(c).Encode(reply) != nil || c.CloseWrite() != nil {
+		return
+	}
+	// Closing with unread input would throw the answer away: the peer is heard
+	// out, within bounds.
+	_ = c.SetDeadline(time.Now().Add(time.Second))
+	_, _ = io.CopyN(io.Discard, c, 8*control.MaxEnroll)
 }
 
 func (s *Server) issue(c *net.UnixConn, reply *control.EnrollReply) error {
