@@ -49,6 +49,9 @@ func (h *links) deny(s *side, n int) error {
 	if err := h.LinkSetUp(lo); err != nil {
 		return fmt.Errorf("bring up lo: %w", err)
 	}
+	if err := h.know(s, func(dev string) bool { return dev == "lo" }); err != nil {
+		return err
+	}
 	for i, r := range s.routes[:s.denies()] {
 		if i == n {
 			continue
@@ -107,15 +110,8 @@ func (h *links) allow(s *side) error {
 			return fmt.Errorf("add address %s to %s: %w", s.address, netpolicy.TapName, err)
 		}
 	}
-	for _, n := range s.neighbours {
-		if n.proxy {
-			if err := h.answerAtOnce(n.dev); err != nil {
-				return fmt.Errorf("proxy delay of %s: %w", n.dev, err)
-			}
-		}
-		if err := h.NeighSet(n.entry(h.index[n.dev])); err != nil {
-			return fmt.Errorf("add neighbour %s of %s: %w", n.addr, n.dev, err)
-		}
+	if err := h.know(s, func(dev string) bool { return dev != "lo" }); err != nil {
+		return err
 	}
 	if err := h.LinkSetUp(tap); err != nil {
 		return fmt.Errorf("bring up %s: %w", netpolicy.TapName, err)
@@ -128,6 +124,24 @@ func (h *links) allow(s *side) error {
 	for _, r := range s.routes[s.denies():] {
 		if err := h.addRoute(r); err != nil {
 			return err
+		}
+	}
+	return nil
+}
+
+// know adds the neighbours of some interfaces.
+func (h *links) know(s *side, of func(dev string) bool) error {
+	for _, n := range s.neighbours {
+		if !of(n.dev) {
+			continue
+		}
+		if n.proxy {
+			if err := h.answerAtOnce(n.dev); err != nil {
+				return fmt.Errorf("proxy delay of %s: %w", n.dev, err)
+			}
+		}
+		if err := h.NeighSet(n.entry(h.index[n.dev])); err != nil {
+			return fmt.Errorf("add neighbour %s of %s: %w", n.addr, n.dev, err)
 		}
 	}
 	return nil

@@ -13,10 +13,9 @@
 // sandbox's kernel goes by the address or interface that a socket is bound to
 // and passes a loopback route by. The outer namespace's kernel forwards by
 // destination alone, and also for a sentry that is no longer itself. What it
-// forwards to lo comes back with a source that does not belong there, on an
-// interface that does not forward, and is dropped. The inner routes make a
-// denied connection fail without leaving the sandbox, and are what its prober
-// sees.
+// forwards to lo comes back addressed to nobody and is dropped (nobodyMAC). The
+// inner routes make a denied connection fail without leaving the sandbox, and
+// are what its prober sees.
 //
 // The package installs exactly the policy, observes what the kernel really
 // holds, and decides nothing. It is the only one that speaks rtnetlink. It

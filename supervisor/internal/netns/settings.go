@@ -33,10 +33,6 @@ var base = []struct{ name, value string }{
 
 // closed are the settings of a namespace that forwards and accepts nothing, and
 // in which IPv6 is off: for what exists, and for what comes.
-//
-// A packet that was forwarded to lo for a denied destination arrives there with
-// the sandbox's address as its source. It is dropped for two reasons: that
-// source does not belong on lo (rp_filter), and lo does not forward.
 func closed() []setting {
 	out := []setting{
 		{"ipv6/conf/all/disable_ipv6", "1"},
@@ -45,11 +41,7 @@ func closed() []setting {
 	}
 	for _, dev := range []string{"all", "default", "lo"} {
 		for _, b := range base {
-			value := b.value
-			if dev == "lo" && b.name == "rp_filter" {
-				value = "1"
-			}
-			out = append(out, setting{conf(dev, b.name), value})
+			out = append(out, setting{conf(dev, b.name), b.value})
 		}
 	}
 	return out

@@ -19,6 +19,13 @@ var (
 	sandboxMAC = net.HardwareAddr{0x02, 'l', 'z', 's', 'b', 0}
 )
 
+// nobodyMAC is the hardware address of nobody, to which the outer namespace's
+// loopback sends everything: it comes back as somebody else's and is dropped. A
+// packet that was forwarded to lo keeps its route on the way through it, so that
+// neither lo's settings nor its source are looked at again: without this, a
+// denied packet would go round until its hop limit ends.
+var nobodyMAC = net.HardwareAddr{0x02, 'l', 'z', 'n', 'o', 0}
+
 // side is everything that one of the namespaces must hold. It is what is
 // installed, and what is compared with what the kernel says.
 type side struct {
@@ -66,6 +73,8 @@ func outerSide(p *netpolicy.Policy) *side {
 	s := &side{
 		name: "outer", policy: p,
 		neighbours: []neighbour{
+			// All of loopback is one neighbour, by this address.
+			{dev: "lo", addr: netip.IPv4Unspecified(), mac: nobodyMAC},
 			{dev: upName, addr: p.Address.Addr(), mac: sandboxMAC},
 			{dev: netpolicy.TapName, addr: p.Gateway, mac: slirpMAC(p.Gateway)},
 			{dev: netpolicy.TapName, addr: p.DNS, mac: slirpMAC(p.DNS)},
