@@ -53,7 +53,7 @@ func Prove(ctx context.Context, sb session.Sandbox, policy *pnet.Policy) error {
 	if err := sb.Exec(ctx, bytes.NewReader(in), &out, Command()...); err != nil {
 		return fmt.Errorf("the prober failed in the sandbox: %w", err)
 	}
-	res, err := probe.DecodeResult(&out.Buffer)
+	res, err := probe.DecodeResult(&out.b)
 	if err != nil {
 		return fmt.Errorf("the prober failed in the sandbox: %w", err)
 	}
@@ -118,12 +118,11 @@ func (e *resolverError) Hint() string {
 
 // cappedBuffer takes at most one byte more than a result may have, so that the
 // decoder sees what is too large and memory does not.
-type cappedBuffer struct{ bytes.Buffer }
+// It is no bytes.Buffer: that one's ReadFrom, which io.Copy prefers, knows no
+// limit.
+type cappedBuffer struct{ b bytes.Buffer }
 
 func (c *cappedBuffer) Write(p []byte) (int, error) {
-	if room := probe.MaxResult + 1 - c.Len(); room < len(p) {
-		c.Buffer.Write(p[:max(room, 0)])
-		return len(p), nil
-	}
-	return c.Buffer.Write(p)
+	c.b.Write(p[:min(len(p), probe.MaxResult+1-c.b.Len())])
+	return len(p), nil
 }
