@@ -276,24 +276,6 @@ func TestLookUp(t *testing.T) {
 	}
 }
 
-// BenchmarkCreate measures what the pair adds to a start.
-func BenchmarkCreate(b *testing.B) {
-	if os.Getuid() != 0 {
-		b.Skip("only in a user namespace")
-	}
-	p := policy()
-	runtime.LockOSThread()
-	for b.Loop() {
-		start := time.Now()
-		ns, err := netns.Create(p, netns.NoFault)
-		if err != nil {
-			b.Fatal(err)
-		}
-		b.ReportMetric(float64(time.Since(start).Microseconds())/1000, "create-ms")
-		ns.Close()
-	}
-}
-
 // IPv6 is off for every interface, also for one that comes later.
 func TestNoIPv6(t *testing.T) {
 	if !inside(t) {

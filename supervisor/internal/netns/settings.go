@@ -6,10 +6,13 @@ import (
 	"os"
 	"strings"
 
+	"golang.org/x/sys/unix"
+
 	"lazaret.dev/lazaret/protocol/netpolicy"
 )
 
-// setting is one kernel parameter of a network namespace, below /proc/sys/net.
+// setting is one kernel parameter of a network namespace, below /proc/sys/net,
+// where every thread sees those of its own.
 type setting struct{ name, value string }
 
 // conf names an interface's IPv4 parameter.
@@ -69,10 +72,6 @@ func (s *side) settings() []setting {
 	return out
 }
 
-// path is where the calling thread's namespace has the parameter: /proc/sys
-// shows that of the thread that looks.
-func (s setting) path() string { return "/proc/sys/net/" + s.name }
-
 func (s setting) String() string { return "setting " + s.name + " " + s.value }
 
 // absent tells whether err means that the kernel has no IPv6 at all.
@@ -83,7 +82,11 @@ func (s setting) absent(err error) bool {
 // set writes parameters of the calling thread's namespace.
 func set(settings []setting) error {
 	for _, s := range settings {
-		if err := os.WriteFile(s.path(), []byte(s.value), 0); err != nil && !s.absent(err) {
+		err := s.do(unix.O_WRONLY, func(fd int) error {
+			_, err := unix.Write(fd, []byte(s.value))
+			return err
+		})
+		if err != nil && !s.absent(err) {
 			return fmt.Errorf("set %s: %w", s.name, err)
 		}
 	}
@@ -92,8 +95,13 @@ func set(settings []setting) error {
 
 // settingFacts renders the parameters as they must be and as they are.
 func settingFacts(settings []setting) (want, got []string, err error) {
+	b := make([]byte, 64)
 	for _, s := range settings {
-		b, err := os.ReadFile(s.path())
+		n := 0
+		err := s.do(unix.O_RDONLY, func(fd int) (err error) {
+			n, err = unix.Read(fd, b)
+			return err
+		})
 		if err != nil && s.absent(err) {
 			continue
 		}
@@ -101,7 +109,18 @@ func settingFacts(settings []setting) (want, got []string, err error) {
 			return nil, nil, fmt.Errorf("read %s: %w", s.name, err)
 		}
 		want = append(want, s.String())
-		got = append(got, setting{s.name, strings.TrimSpace(string(b))}.String())
+		got = append(got, setting{s.name, strings.TrimSpace(string(b[:max(n, 0)]))}.String())
 	}
 	return want, got, nil
+}
+
+// do opens the parameter's file. There are so many that the system calls of
+// package os, which asks for more than is needed here, would show in a start.
+func (s setting) do(mode int, f func(fd int) error) error {
+	fd, err := unix.Open("/proc/sys/net/"+s.name, mode|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = unix.Close(fd) }()
+	return f(fd)
 }
