@@ -162,6 +162,9 @@ func Empty(dir int, name string) error {
 	return nil
 }
 
+// ErrTooLarge reports a file beyond the limit of [ReadRegular].
+var ErrTooLarge = errors.New("it is too large")
+
 // ReadRegular reads a regular file below dir, at most limit bytes. Links
 // are as good as absent: what they lead to is another entry's business.
 func ReadRegular(dir int, p string, limit int64) ([]byte, error) {
@@ -183,7 +186,7 @@ func ReadRegular(dir int, p string, limit int64) ([]byte, error) {
 	}
 	b, err := io.ReadAll(io.LimitReader(f, limit+1))
 	if err == nil && int64(len(b)) > limit {
-		err = errors.New("it is too large")
+		err = ErrTooLarge
 	}
 	return b, err
 }

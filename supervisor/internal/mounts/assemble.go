@@ -1,6 +1,7 @@
 package mounts
 
 import (
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
@@ -270,8 +271,8 @@ func (a *assembly) anchor(an *launch.Anchor) error {
 func (a *assembly) certificates() error {
 	for _, p := range a.ca.paths {
 		text, err := fdfs.ReadRegular(a.root, p, cabundle.MaxSize)
-		if errors.Is(err, os.ErrNotExist) {
-			continue // removed inside, or led elsewhere: the sandbox's own choice
+		if errors.Is(err, os.ErrNotExist) || errors.Is(err, fdfs.ErrTooLarge) {
+			continue // removed inside, led elsewhere, or no bundle: the sandbox's own choice
 		}
 		if err != nil {
 			return fmt.Errorf("%s: %w", p, err)
@@ -294,10 +295,8 @@ func replaceFile(root int, p string, text []byte) error {
 		return err
 	}
 	defer func() { _ = unix.Close(dir) }()
-	const temp = ".lazaret-new"
-	if err := unix.Unlinkat(dir, temp, 0); err != nil && !errors.Is(err, os.ErrNotExist) {
-		return os.NewSyscallError("unlink", err)
-	}
+	// A name that nobody could put something under.
+	temp := ".lazaret-" + rand.Text()
 	if err := fdfs.WriteFile(dir, temp, 0o644, text); err != nil {
 		return err
 	}
