@@ -344,6 +344,15 @@ func (c *client) sweepLocked() {
 
 // start starts a coordinator under the held lock and waits until it is ready.
 func (c *client) start(ctx context.Context, lock *os.File) error {
+	// The generation that held the lock before may have removed its directory
+	// after this process had looked.
+	rt, _, err := c.host.Runtime()
+	if err != nil {
+		return err
+	}
+	if _, err := rt.Domain(c.domain.ID); err != nil {
+		return err
+	}
 	if err := c.root.Claim(c.domain.Profile, c.domain.Workspace.Path, time.Now()); err != nil {
 		return err
 	}
