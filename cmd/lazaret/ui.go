@@ -80,7 +80,7 @@ func (u *ui) Progress(p control.Progress) {
 	}
 	u.phase, u.drawn = p.Phase, time.Now()
 	if p.Item != "" {
-		text += ", " + p.Item
+		text += ", " + printable(strings.ReplaceAll(p.Item, "\n", " "))
 	}
 	if p.Total > 0 {
 		text += " " + bar(p.Done, p.Total)
@@ -120,11 +120,19 @@ func (u *ui) Notice(text string) {
 	}
 }
 
-// line prints text, each of its lines with the prefix.
+// line prints text, each of its lines with the prefix. The text may quote names
+// that others chose. A carriage return at a line's end is for a terminal in raw
+// mode.
 func (u *ui) line(text string) {
 	u.erase()
 	for l := range strings.Lines(strings.TrimRight(text, "\n")) {
-		fmt.Fprintf(u.w, "lazaret: %s\n", strings.TrimRight(l, "\n"))
+		l = strings.TrimRight(l, "\n")
+		l, cr := strings.CutSuffix(l, "\r")
+		end := "\n"
+		if cr {
+			end = "\r\n"
+		}
+		fmt.Fprintf(u.w, "lazaret: %s%s", printable(l), end)
 	}
 }
 
@@ -150,7 +158,7 @@ func (u *ui) exit(err error) int {
 	if errors.As(err, &status) {
 		return status.ExitStatus()
 	}
-	u.line("error: " + printable(err.Error()))
+	u.line("error: " + err.Error())
 	var hint interface{ Hint() string }
 	if errors.As(err, &hint) && hint.Hint() != "" {
 		for l := range strings.Lines(hint.Hint()) {
@@ -255,7 +263,7 @@ func copyNew(root *os.Root, name string, offset int64, u *ui) int64 {
 	}
 	end := strings.LastIndexByte(string(b), '\n') + 1
 	for l := range strings.Lines(string(b[:end])) {
-		u.Notice(strings.TrimSuffix(name, ".log") + ": " + printable(strings.TrimRight(l, "\n")))
+		u.Notice(strings.TrimSuffix(name, ".log") + ": " + strings.TrimRight(l, "\n"))
 	}
 	return offset + int64(end)
 }
