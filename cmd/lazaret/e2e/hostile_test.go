@@ -109,6 +109,7 @@ func TestInheritedDescriptors(t *testing.T) {
 // A name is quoted, and never acts on the terminal: in errors, hints, notices.
 func TestNamesDoNotActOnTheTerminal(t *testing.T) {
 	h := e2etest.New(t)
+	h.Setenv("TMPDIR", h.Runtime) // for the runtime directory instead
 	dir := filepath.Join(h.Dir, "a\x1b]0;owned\x07\rlazaret: fine")
 	if err := os.Mkdir(dir, 0o755); err != nil {
 		t.Fatal(err)
