@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"lazaret.dev/lazaret/protocol/netpolicy"
+	"lazaret.dev/lazaret/supervisor/internal/netns/internal/sysctl"
 )
 
 // links is an rtnetlink handle of one namespace.
@@ -29,6 +30,14 @@ func openLinks() (*links, error) {
 	return &links{Handle: h, index: map[string]int{}}, nil
 }
 
+// openClosed does so in a new namespace, which it closes first.
+func openClosed() (*links, error) {
+	if err := sysctl.Set(closed()); err != nil {
+		return nil, err
+	}
+	return openLinks()
+}
+
 // find looks an interface up.
 func (h *links) find(name string) (netlink.Link, error) {
 	l, err := h.LinkByName(name)
@@ -39,17 +48,25 @@ func (h *links) find(name string) (netlink.Link, error) {
 	return l, nil
 }
 
-// deny brings up loopback and installs the deny routes, which need nothing
-// else, all but the n-th.
-func (h *links) deny(s *side, n int) error {
-	lo, err := h.find("lo")
+// up brings an interface up.
+func (h *links) up(name string) error {
+	l, err := h.find(name)
 	if err != nil {
 		return err
 	}
-	if err := h.LinkSetUp(lo); err != nil {
-		return fmt.Errorf("bring up lo: %w", err)
+	if err := h.LinkSetUp(l); err != nil {
+		return fmt.Errorf("bring up %s: %w", name, err)
 	}
-	if err := h.know(s, func(dev string) bool { return dev == "lo" }); err != nil {
+	return nil
+}
+
+// deny brings up loopback and installs the deny routes, which need nothing
+// else, all but the n-th.
+func (h *links) deny(s *side, n int) error {
+	if err := h.up("lo"); err != nil {
+		return err
+	}
+	if err := h.know(s.loopback); err != nil {
 		return err
 	}
 	for i, r := range s.routes[:s.denies()] {
@@ -110,15 +127,12 @@ func (h *links) allow(s *side) error {
 			return fmt.Errorf("add address %s to %s: %w", s.address, netpolicy.TapName, err)
 		}
 	}
-	if err := h.know(s, func(dev string) bool { return dev != "lo" }); err != nil {
+	if err := h.know(s.neighbours); err != nil {
 		return err
 	}
-	if err := h.LinkSetUp(tap); err != nil {
-		return fmt.Errorf("bring up %s: %w", netpolicy.TapName, err)
-	}
-	if i, ok := h.index[upName]; ok {
-		if err := h.LinkSetUp(&netlink.Dummy{LinkAttrs: netlink.LinkAttrs{Index: i}}); err != nil {
-			return fmt.Errorf("bring up %s: %w", upName, err)
+	for _, dev := range s.interfaces() {
+		if err := h.up(dev); err != nil {
+			return err
 		}
 	}
 	for _, r := range s.routes[s.denies():] {
@@ -129,12 +143,9 @@ func (h *links) allow(s *side) error {
 	return nil
 }
 
-// know adds the neighbours of some interfaces.
-func (h *links) know(s *side, of func(dev string) bool) error {
-	for _, n := range s.neighbours {
-		if !of(n.dev) {
-			continue
-		}
+// know adds neighbours.
+func (h *links) know(neighbours []neighbour) error {
+	for _, n := range neighbours {
 		if n.proxy {
 			if err := h.answerAtOnce(n.dev); err != nil {
 				return fmt.Errorf("proxy delay of %s: %w", n.dev, err)
@@ -245,11 +256,12 @@ func persistentTap(name string) error {
 
 // LoopbackUp brings up lo in the calling thread's network namespace.
 func LoopbackUp() error {
-	lo, err := netlink.LinkByName("lo")
+	h, err := openLinks()
 	if err != nil {
 		return err
 	}
-	return netlink.LinkSetUp(lo)
+	defer h.Close()
+	return h.up("lo")
 }
 
 func ipNet(p netip.Prefix) *net.IPNet {

@@ -32,6 +32,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"lazaret.dev/lazaret/protocol/netpolicy"
+	"lazaret.dev/lazaret/supervisor/internal/netns/internal/sysctl"
 )
 
 // Pair is the two namespaces. The descriptors are close-on-exec and keep them
@@ -118,25 +119,19 @@ func create(p *netpolicy.Policy, f Fault) (_ *Pair, err error) {
 	// This thread is in the inner one. A handle stays in the namespace in which
 	// it was opened; /proc/sys and the tap follow the thread.
 	ins, outs := innerSide(p), outerSide(p)
-	ih, err := openLinks()
+	ih, err := openClosed()
 	if err != nil {
 		return nil, err
 	}
 	defer ih.Close()
-	if err := set(ins.first); err != nil {
-		return nil, err
-	}
 	if err := unix.Setns(int(outer.Fd()), unix.CLONE_NEWNET); err != nil {
 		return nil, os.NewSyscallError("setns", err)
 	}
-	oh, err := openLinks()
+	oh, err := openClosed()
 	if err != nil {
 		return nil, err
 	}
 	defer oh.Close()
-	if err := set(outs.first); err != nil {
-		return nil, err
-	}
 
 	for _, step := range []struct {
 		name string
@@ -148,7 +143,7 @@ func create(p *netpolicy.Policy, f Fault) (_ *Pair, err error) {
 		{"make " + upName + ": ", func() error { return oh.veth(p, inner) }},
 		{"inner namespace: ", func() error { return ih.allow(ins) }},
 		{"outer namespace: ", func() error { return oh.allow(outs) }},
-		{"outer namespace: ", func() error { return set(outs.last) }},
+		{"outer namespace: ", func() error { return sysctl.Set(outs.last) }},
 	} {
 		if err := step.run(); err != nil {
 			return nil, fmt.Errorf("%s%w", step.name, err)

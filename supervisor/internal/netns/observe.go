@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"lazaret.dev/lazaret/protocol/netpolicy"
+	"lazaret.dev/lazaret/supervisor/internal/netns/internal/sysctl"
 )
 
 // MismatchError says how an observed namespace differs from the policy.
@@ -80,7 +81,7 @@ func (s *side) observe() error {
 	if err != nil {
 		return err
 	}
-	wantValues, gotValues, err := settingFacts(s.settings())
+	wantValues, gotValues, err := sysctl.Compare(s.settings())
 	if err != nil {
 		return err
 	}
@@ -109,7 +110,7 @@ func (s *side) facts() []string {
 	for _, r := range s.routes {
 		out = append(out, routeFact(r))
 	}
-	for _, n := range s.neighbours {
+	for _, n := range slices.Concat(s.loopback, s.neighbours) {
 		out = append(out, n.fact())
 	}
 	return out

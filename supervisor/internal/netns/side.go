@@ -5,6 +5,7 @@ import (
 	"net/netip"
 
 	"lazaret.dev/lazaret/protocol/netpolicy"
+	"lazaret.dev/lazaret/supervisor/internal/netns/internal/sysctl"
 )
 
 // upName is the outer end of the link to the sandbox. Its inner end has the
@@ -35,10 +36,10 @@ type side struct {
 
 	// routes has the policy's deny routes first, in its order.
 	routes     []netpolicy.Route
+	loopback   []neighbour // known before there is a deny route
 	neighbours []neighbour
 
-	first []setting // before there is an interface
-	last  []setting // when all else is done
+	last []sysctl.Setting // beside the closed ones, when all else is done
 }
 
 // neighbour is a fixed entry of the neighbour table. A proxy entry makes the
@@ -60,7 +61,6 @@ func innerSide(p *netpolicy.Policy) *side {
 			{dev: netpolicy.TapName, addr: p.Gateway, mac: upMAC},
 			{dev: netpolicy.TapName, addr: p.DNS, mac: upMAC},
 		},
-		first: closed(),
 	}
 }
 
@@ -72,23 +72,22 @@ func innerSide(p *netpolicy.Policy) *side {
 func outerSide(p *netpolicy.Policy) *side {
 	s := &side{
 		name: "outer", policy: p,
+		// All of loopback is one neighbour, by this address.
+		loopback: []neighbour{{dev: "lo", addr: netip.IPv4Unspecified(), mac: nobodyMAC}},
 		neighbours: []neighbour{
-			// All of loopback is one neighbour, by this address.
-			{dev: "lo", addr: netip.IPv4Unspecified(), mac: nobodyMAC},
 			{dev: upName, addr: p.Address.Addr(), mac: sandboxMAC},
 			{dev: netpolicy.TapName, addr: p.Gateway, mac: slirpMAC(p.Gateway)},
 			{dev: netpolicy.TapName, addr: p.DNS, mac: slirpMAC(p.DNS)},
 			// slirp4netns asks who has the sandbox's address.
 			{dev: netpolicy.TapName, addr: p.Address.Addr(), proxy: true},
 		},
-		first: closed(),
-		last: []setting{
+		last: []sysctl.Setting{
 			// The sandbox's address is the only source that is routed to up0, so
 			// that no other is taken from it. tap0 must take the gateway's, whose
 			// own address is denied.
-			{conf(upName, "rp_filter"), "1"},
-			{conf(netpolicy.TapName, "forwarding"), "1"},
-			{conf(upName, "forwarding"), "1"},
+			{Name: sysctl.IPv4(upName, "rp_filter"), Value: "1"},
+			{Name: sysctl.IPv4(netpolicy.TapName, "forwarding"), Value: "1"},
+			{Name: sysctl.IPv4(upName, "forwarding"), Value: "1"},
 		},
 	}
 	ruled := map[netip.Prefix]bool{}
@@ -109,6 +108,14 @@ func outerSide(p *netpolicy.Policy) *side {
 	}
 	s.routes = append(append(s.routes, out...), netpolicy.Route{Dst: host(p.Address.Addr()), Dev: upName})
 	return s
+}
+
+// interfaces are those of the namespace beside loopback.
+func (s *side) interfaces() []string {
+	if s.name == "inner" {
+		return []string{netpolicy.TapName}
+	}
+	return []string{netpolicy.TapName, upName}
 }
 
 // denies returns how many of the routes lead to loopback; they are the first.
