@@ -205,12 +205,20 @@ func (h *links) addRoute(r netpolicy.Route) error {
 	return nil
 }
 
-// dropRoute removes one route.
-func (h *links) dropRoute(r netpolicy.Route) error {
-	if _, err := h.find(r.Dev); err != nil {
+// drop removes the n-th route from the calling thread's namespace.
+func (s *side) drop(n int) error {
+	if n < 0 {
+		return nil
+	}
+	h, err := openLinks()
+	if err != nil {
 		return err
 	}
-	return h.RouteDel(h.route(r))
+	defer h.Close()
+	if _, err := h.find(s.routes[n].Dev); err != nil {
+		return err
+	}
+	return h.RouteDel(h.route(s.routes[n]))
 }
 
 func (h *links) route(r netpolicy.Route) *netlink.Route {

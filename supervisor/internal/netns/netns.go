@@ -163,18 +163,5 @@ func newNamespace() (*os.File, error) {
 // DropRoute removes deny routes, the calling thread's namespace being the outer
 // one. Only a fault point calls it.
 func DropRoute(p *netpolicy.Policy, inner *os.File, f Fault) error {
-	drop := func(s *side, n int) error {
-		if n < 0 {
-			return nil
-		}
-		h, err := openLinks()
-		if err != nil {
-			return err
-		}
-		defer h.Close()
-		return h.dropRoute(s.routes[n])
-	}
-	return errors.Join(
-		drop(outerSide(p), f.Outer),
-		within(inner, func() error { return drop(innerSide(p), f.Inner) }))
+	return errors.Join(outerSide(p).drop(f.Outer), within(inner, func() error { return innerSide(p).drop(f.Inner) }))
 }
