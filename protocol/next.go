@@ -93,7 +93,17 @@ func (m *machine) start(e Start) ([]Effect, error) {
 // policy, or a published Domain whose policy nobody has proven.
 func (m *machine) prepare() ([]Effect, error) {
 	s := m.now
-	if s.Phase != Starting {
+	switch s.Phase {
+	case Starting:
+	case Stopping, Failed:
+		switch m.ev.(type) {
+		case AnchorMounted, NetworkReady, SandboxStarted, PolicyVerified:
+			// Sent before its sender had heard of the end. The teardown takes what
+			// it tells of.
+			return nil, nil
+		}
+		fallthrough
+	default:
 		return m.illegal("no generation is starting")
 	}
 	switch e := m.ev.(type) {

@@ -168,6 +168,22 @@ func ready(t *testing.T) protocol.State {
 	return s
 }
 
+// What was reported before its sender knew of the end comes late, and is no
+// reason to fail.
+func TestReportsCrossTheEnd(t *testing.T) {
+	steps := []protocol.Event{protocol.Start{Generation: "g", Fingerprint: "f"}, protocol.AnchorMounted{},
+		protocol.NetworkReady{Readiness: "r"}, protocol.SandboxStarted{}, protocol.PolicyVerified{}}
+	for _, end := range []protocol.Event{protocol.StopRequested{}, protocol.Lost{Reason: "died"}} {
+		for n := 1; n < len(steps); n++ {
+			s, _ := apply(t, protocol.Initial(), steps[:n]...)
+			was, _ := apply(t, s, end)
+			if now, effects := apply(t, was, steps[n]); key(t, now) != key(t, was) || len(effects) > 0 {
+				t.Errorf("%s after %s: %s, effects %v", protocol.EventName(steps[n]), protocol.EventName(end), key(t, now), effects)
+			}
+		}
+	}
+}
+
 // FR-6: the last session leaving tears the generation down, an earlier one
 // does not.
 func TestLastSessionEndsTheGeneration(t *testing.T) {

@@ -10,6 +10,7 @@ package coordinator
 
 import (
 	"context"
+	"errors"
 	"io"
 	"log/slog"
 	"sync"
@@ -65,6 +66,9 @@ type coordinator struct {
 // failure is the generation's one reason for failing.
 type failure struct{ text, hint string }
 
+// errAsked is the reason of an end that a signal asked for.
+var errAsked = errors.New("the coordinator was asked to end")
+
 // do gives the loop something to do. It waits no longer than the loop lives.
 func (hc *coordinator) do(f func()) {
 	select {
@@ -103,7 +107,7 @@ func (hc *coordinator) loop(ctx context.Context) {
 			f()
 		case <-interrupted:
 			interrupted = nil
-			hc.pending = append(hc.pending, protocol.StopRequested{Reason: "the coordinator was asked to end"})
+			hc.pending = append(hc.pending, protocol.StopRequested{Reason: errAsked.Error()})
 		}
 	}
 }
@@ -122,6 +126,10 @@ func (hc *coordinator) step(ctx context.Context, e protocol.Event) bool {
 	case protocol.SupervisorGone:
 		if hc.state.Phase == protocol.Starting || hc.state.Phase == protocol.Ready {
 			hc.fail(e.Reason, "")
+		}
+	case protocol.StopRequested:
+		if hc.state.Phase == protocol.Starting {
+			hc.fail(e.Reason, "") // not what the end does to the steps of the start
 		}
 	}
 	was := hc.state

@@ -135,7 +135,7 @@ func serveGeneration(ctx context.Context, req *generation.Request, lock *os.File
 		return &startError{*hc.failure}
 	}
 	if ctx.Err() != nil {
-		return fmt.Errorf("start cancelled: %w", ctx.Err())
+		return errAsked
 	}
 	return nil
 }
