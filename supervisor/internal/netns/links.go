@@ -146,25 +146,18 @@ func (h *links) allow(s *side) error {
 // know adds neighbours.
 func (h *links) know(neighbours []neighbour) error {
 	for _, n := range neighbours {
+		e := &netlink.Neigh{LinkIndex: h.index[n.dev], Family: unix.AF_INET, IP: n.addr.AsSlice(), HardwareAddr: n.mac, State: unix.NUD_PERMANENT}
 		if n.proxy {
+			e.Flags = unix.NTF_PROXY
 			if err := h.answerAtOnce(n.dev); err != nil {
 				return fmt.Errorf("proxy delay of %s: %w", n.dev, err)
 			}
 		}
-		if err := h.NeighSet(n.entry(h.index[n.dev])); err != nil {
+		if err := h.NeighSet(e); err != nil {
 			return fmt.Errorf("add neighbour %s of %s: %w", n.addr, n.dev, err)
 		}
 	}
 	return nil
-}
-
-// entry renders the neighbour for rtnetlink.
-func (n neighbour) entry(index int) *netlink.Neigh {
-	e := &netlink.Neigh{LinkIndex: index, Family: unix.AF_INET, IP: n.addr.AsSlice(), HardwareAddr: n.mac, State: unix.NUD_PERMANENT}
-	if n.proxy {
-		e.Flags = unix.NTF_PROXY
-	}
-	return e
 }
 
 // Attributes of RTM_SETNEIGHTBL (linux/neighbour.h).
