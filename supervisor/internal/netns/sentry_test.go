@@ -96,7 +96,7 @@ func (w *wire) read(fd int, until string) (out [][]byte) {
 			}
 			out = append(out, b[:n])
 			if strings.Contains(string(b[:n]), until) {
-				seen, deadline = true, time.Now().Add(100*time.Millisecond)
+				seen, deadline = true, time.Now().Add(20*time.Millisecond)
 			}
 		case time.Now().After(deadline):
 			if !seen {
