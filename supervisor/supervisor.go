@@ -9,8 +9,9 @@
 //	first stage   host namespaces; makes the user, mount and cgroup namespaces
 //	              and exits. Its child is adopted by the Host Coordinator.
 //	assemble      in them, but in the host's network namespace: makes the
-//	              enforcement namespace, starts slirp4netns, builds the mounts,
-//	              enters the enforcement namespace and execs itself.
+//	              enforcement namespace and the sandbox's below it, starts
+//	              slirp4netns, builds the mounts, enters the enforcement
+//	              namespace and execs itself.
 //	serve         wholly inside: attests, runs runsc, supervises, tears down.
 //
 // What dies with whom: the supervisor with the Host Coordinator (the lease's
