@@ -109,7 +109,6 @@ func TestInheritedDescriptors(t *testing.T) {
 // A name is quoted, and never acts on the terminal: in errors, hints, notices.
 func TestNamesDoNotActOnTheTerminal(t *testing.T) {
 	h := e2etest.New(t)
-	h.Setenv("TMPDIR", h.Runtime) // for the runtime directory instead
 	dir := filepath.Join(h.Dir, "a\x1b]0;owned\x07\rlazaret: fine")
 	if err := os.Mkdir(dir, 0o755); err != nil {
 		t.Fatal(err)
@@ -136,5 +135,25 @@ func TestNamesDoNotActOnTheTerminal(t *testing.T) {
 	}
 	if r := results[2]; r.Status != 125 || !strings.Contains(r.Stderr, "lazaret: hint: ") {
 		t.Errorf("%+v", r)
+	}
+}
+
+// A coordinator that is asked to end during a start says that, and not what it
+// does to the start's steps.
+func TestAskedToEndWhileStarting(t *testing.T) {
+	h := e2etest.New(t)
+	for i := range 4 {
+		done := make(chan e2etest.Result)
+		go func() { done <- h.Run("true") }()
+		c := h.Find("lazaret _coordinator")
+		time.Sleep(time.Duration(i) * 100 * time.Millisecond) // at different steps
+		if err := unix.Kill(c.PID, unix.SIGTERM); err != nil {
+			t.Fatal(err)
+		}
+		r := <-done
+		if r.Status == 125 && !strings.Contains(r.Stderr, "lazaret: error: the coordinator was asked to end\n") || r.Status != 125 && i == 0 {
+			t.Errorf("after %d00 ms: %+v", i, r)
+		}
+		h.NothingLeft(10 * time.Second)
 	}
 }

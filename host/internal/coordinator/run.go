@@ -64,6 +64,9 @@ func Main() error {
 		r.logDir = req.LogDir
 		go watchStarter(seq, r, cancel) // ends when the handshake does
 		err = serveGeneration(ctx, req, lock, log, r)
+		if ctx.Err() != nil && errors.Is(err, context.Canceled) {
+			err = errAsked // whatever step it was that noticed
+		}
 	}
 	if err != nil {
 		log.Error("coordinator failed", "err", err)
