@@ -1,3 +1,5 @@
+// Package e2e_test runs the built product as its user would: one file for each
+// topic, one home for each test.
 package e2e_test
 
 import (
