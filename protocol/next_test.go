@@ -18,11 +18,18 @@ func allEvents() []protocol.Event {
 	events := []protocol.Event{
 		protocol.Start{Generation: "g1", Fingerprint: "f"},
 		protocol.Start{},
-		protocol.AnchorMounted{}, protocol.NetworkReady{Readiness: "r"}, protocol.NetworkReady{},
-		protocol.SandboxStarted{}, protocol.TrustIssued{}, protocol.PolicyVerified{}, protocol.Published{},
-		protocol.IdleExpired{}, protocol.StopRequested{Reason: "asked"},
+		protocol.AnchorMounted{},
+		protocol.NetworkReady{Readiness: "r"},
+		protocol.NetworkReady{},
+		protocol.SandboxStarted{},
+		protocol.TrustIssued{},
+		protocol.PolicyVerified{},
+		protocol.Published{},
+		protocol.IdleExpired{},
+		protocol.StopRequested{Reason: "asked"},
 		protocol.SupervisorGone{Reason: "gone"},
-		protocol.Register{Session: "s1", Fingerprint: "other"}, protocol.Register{Fingerprint: "f"},
+		protocol.Register{Session: "s1", Fingerprint: "other"},
+		protocol.Register{Fingerprint: "f"},
 	}
 	for _, c := range []protocol.Component{protocol.ComponentAnchor, protocol.ComponentNetwork, protocol.ComponentSandbox} {
 		events = append(events, protocol.Lost{Component: c, Reason: "died"}, protocol.ComponentStopped{Component: c})
@@ -171,8 +178,13 @@ func ready(t *testing.T) protocol.State {
 // What was reported before its sender knew of the end comes late, and is no
 // reason to fail.
 func TestReportsCrossTheEnd(t *testing.T) {
-	steps := []protocol.Event{protocol.Start{Generation: "g", Fingerprint: "f"}, protocol.AnchorMounted{},
-		protocol.NetworkReady{Readiness: "r"}, protocol.SandboxStarted{}, protocol.PolicyVerified{}}
+	steps := []protocol.Event{
+		protocol.Start{Generation: "g", Fingerprint: "f"},
+		protocol.AnchorMounted{},
+		protocol.NetworkReady{Readiness: "r"},
+		protocol.SandboxStarted{},
+		protocol.PolicyVerified{},
+	}
 	for _, end := range []protocol.Event{protocol.StopRequested{}, protocol.Lost{Reason: "died"}} {
 		for n := 1; n < len(steps); n++ {
 			s, _ := apply(t, protocol.Initial(), steps[:n]...)

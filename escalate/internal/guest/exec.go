@@ -162,8 +162,7 @@ func executable(file string) error {
 
 // cause strips the operation and the path, which the reason names already.
 func cause(err error) error {
-	var errno syscall.Errno
-	if errors.As(err, &errno) {
+	if errno, ok := errors.AsType[syscall.Errno](err); ok {
 		return errno
 	}
 	return err

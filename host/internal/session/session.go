@@ -408,10 +408,12 @@ const callTimeout = 10 * time.Second
 // Exec runs one of Lazaret's own programs in the sandbox, with stdin and stdout
 // as pipes, and waits for it.
 func (sb Sandbox) Exec(ctx context.Context, stdin io.Reader, stdout io.Writer, argv ...string) error {
-	process, err := json.Marshal(specs.Process{Args: argv, Cwd: "/", Env: []string{"PATH=/usr/bin:/bin"},
+	process, err := json.Marshal(specs.Process{
+		Args: argv, Cwd: "/", Env: []string{"PATH=/usr/bin:/bin"},
 		Capabilities: &specs.LinuxCapabilities{
 			Bounding: launch.Capabilities(), Effective: launch.Capabilities(), Permitted: launch.Capabilities(),
-		}})
+		},
+	})
 	if err != nil {
 		return fmt.Errorf("encode process: %w", err)
 	}

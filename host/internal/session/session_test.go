@@ -113,11 +113,15 @@ func TestProcess(t *testing.T) {
 		spec session.Spec
 		want []string
 	}{
-		{session.Spec{ID: "s1", Argv: []string{"a", "b c"}, Env: []string{"K=secret"}, Cwd: "/workspace"},
-			[]string{`"args":["/run/lazaret/escalate","_exec","--","a","b c"]`, `"env":["LAZARET_SESSION_ID=s1","K=secret"]`, `"cwd":"/workspace"`}},
+		{
+			session.Spec{ID: "s1", Argv: []string{"a", "b c"}, Env: []string{"K=secret"}, Cwd: "/workspace"},
+			[]string{`"args":["/run/lazaret/escalate","_exec","--","a","b c"]`, `"env":["LAZARET_SESSION_ID=s1","K=secret"]`, `"cwd":"/workspace"`},
+		},
 		{session.Spec{ID: "s2", Cwd: "/"}, []string{`"args":["/run/lazaret/escalate","_exec","--login","--"]`}},
-		{session.Spec{ID: "s3", Cwd: "/", TTY: true, Size: control.Size{Rows: 3, Cols: 5}, Argv: []string{"a"}},
-			[]string{`"terminal":true`, `"consoleSize":{"height":3,"width":5}`, `"_exec","--tty","--","a"`}},
+		{
+			session.Spec{ID: "s3", Cwd: "/", TTY: true, Size: control.Size{Rows: 3, Cols: 5}, Argv: []string{"a"}},
+			[]string{`"terminal":true`, `"consoleSize":{"height":3,"width":5}`, `"_exec","--tty","--","a"`},
+		},
 	} {
 		sb := fake(t, "true")
 		start(t, sb, tc.spec, &sink{}).Wait(context.Background())

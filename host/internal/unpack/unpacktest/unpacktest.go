@@ -264,7 +264,7 @@ func xattrs(path string) map[string]string {
 		return nil
 	}
 	m := map[string]string{}
-	for _, name := range bytes.Split(bytes.TrimSuffix(buf[:n], []byte{0}), []byte{0}) {
+	for name := range bytes.SplitSeq(bytes.TrimSuffix(buf[:n], []byte{0}), []byte{0}) {
 		v := make([]byte, 64<<10)
 		if n, err := unix.Lgetxattr(path, string(name), v); err == nil {
 			m[string(name)] = string(v[:n])

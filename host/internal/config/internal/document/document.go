@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"strconv"
 	"strings"
@@ -114,8 +115,7 @@ func Parse(name string, text []byte) (*Document, error) {
 		v.SetDefault(strings.ReplaceAll(k, ".", sep), val)
 	}
 	if err := v.ReadConfig(bytes.NewReader(text)); err != nil {
-		var e *Error
-		if errors.As(err, &e) {
+		if e, ok := errors.AsType[*Error](err); ok {
 			return nil, e
 		}
 		return nil, &Error{File: name, Msg: "it cannot be read", Err: err}
@@ -166,9 +166,7 @@ func (d *decoder) Decode(b []byte, v map[string]any) error {
 	if err := toml.Unmarshal(b, &typed); err != nil {
 		return d.wrongType(err)
 	}
-	for k, val := range tree {
-		v[k] = val
-	}
+	maps.Copy(v, tree)
 	if ps, ok := tree["profiles"].(map[string]any); ok {
 		out := table{}
 		for name, p := range ps {
@@ -236,8 +234,7 @@ func (d *decoder) fault(path []string, fix, msg string) *Error {
 
 func (d *decoder) syntax(err error) *Error {
 	e := &Error{File: d.name, Msg: "it is not valid TOML", Err: err}
-	var de *toml.DecodeError
-	if errors.As(err, &de) {
+	if de, ok := errors.AsType[*toml.DecodeError](err); ok {
 		e.Line, _ = de.Position()
 		e.Err = errors.New(strings.TrimPrefix(de.Error(), "toml: "))
 	}
