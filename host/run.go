@@ -178,10 +178,23 @@ func newClient(o RunOptions) (*client, error) {
 	if c.env, err = hostfacts.Current(c.domain.DataRoot); err != nil {
 		return nil, err
 	}
+	c.env.Untrusted = c.untrusted()
 	if c.facts, err = hostfacts.Quick(context.Background(), c.env); err != nil {
 		return nil, err
 	}
 	return c, c.places()
+}
+
+// untrusted are the directories on the host in which this sandbox, or another
+// Domain's, can write.
+func (c *client) untrusted() []string {
+	out := append(c.host.Workspaces(c.domain.DataRoot), c.domain.DataRoot, c.domain.Workspace.Path)
+	for _, v := range c.domain.Volumes {
+		if v.Mode == config.VolumeRW {
+			out = append(out, v.Host)
+		}
+	}
+	return out
 }
 
 // places opens the Domain's directories and checks that every socket address
@@ -383,7 +396,7 @@ func (c *client) start(ctx context.Context, lock *os.File) error {
 		Domain: *c.domain, Generation: id, RuntimeDir: c.runtime, LogDir: logDir,
 		Executable: exe, Tools: c.facts.Tools, Mapping: spawn.NewMapping(c.facts),
 	}
-	seq, err := spawn.Coordinator(exe, lock, log, coordinatorEnv())
+	seq, err := spawn.Coordinator(exe, lock, log, coordinatorEnv(c.env.SearchPath()))
 	if err != nil {
 		return err
 	}
@@ -414,9 +427,10 @@ func (c *client) explain(ctx context.Context, err error) error {
 }
 
 // coordinatorEnv is all that a coordinator gets of its starter's environment:
-// where the user's own places are, and what reaches an image registry.
-func coordinatorEnv() []string {
-	env := []string{"PATH=" + os.Getenv("PATH")}
+// where the user's own places are, and what reaches an image registry. Its PATH,
+// in which credential helpers are found, is path.
+func coordinatorEnv(path []string) []string {
+	env := []string{"PATH=" + strings.Join(path, string(filepath.ListSeparator))}
 	for _, name := range []string{
 		"HOME", "XDG_RUNTIME_DIR", "XDG_CONFIG_HOME", "DOCKER_CONFIG", "TMPDIR",
 		"HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy",

@@ -160,3 +160,31 @@ func TestAskedToEndWhileStarting(t *testing.T) {
 		h.NothingLeft(10 * time.Second)
 	}
 }
+
+// Programs of the host are not taken from where a sandbox can write, though the
+// developer's PATH leads there: a virtual environment of this project or of
+// another one that has been a workspace.
+func TestProgramsOfASandboxDoNotRunOnTheHost(t *testing.T) {
+	h := e2etest.New(t)
+	ran := filepath.Join(h.Dir, "ran")
+	h.Must("sh", "-euc", fmt.Sprintf(`mkdir -p .venv/bin
+for p in slirp4netns newuidmap newgidmap getsubids fuse-overlayfs runsc; do
+	printf '#!/bin/sh\necho "$0" >>%s; exec /usr/bin/$(basename "$0") "$@"\n' >.venv/bin/$p
+	chmod 755 .venv/bin/$p
+done`, ran))
+	h.NothingLeft(10 * time.Second)
+	h.Setenv("PATH", filepath.Join(h.Project, ".venv/bin")+":"+os.Getenv("PATH"))
+	other := filepath.Join(h.Dir, "other")
+	if err := os.Mkdir(other, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for _, workspace := range []string{h.Project, other} {
+		if r := h.Lazaret("", "run", "--quiet", "--workspace", workspace, "--", "echo", "fine"); r.Stdout != "fine\n" || r.Status != 0 {
+			t.Errorf("%+v", r)
+		}
+	}
+	h.Lazaret("", "doctor")
+	if b, err := os.ReadFile(ran); err == nil {
+		t.Errorf("programs that the sandbox has put there ran on the host:\n%s", b)
+	}
+}

@@ -9,6 +9,7 @@ package hostfacts
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"os/user"
 	"path/filepath"
@@ -26,6 +27,7 @@ type Env struct {
 	User       string   // the caller's name; the uid in digits when it has none
 	Exe        string   // the running lazaret, absolute, links resolved
 	Path       []string // the directories of PATH
+	Untrusted  []string // canonical directories in which a sandbox can write: no program is taken from there
 	RuntimeDir string   // $XDG_RUNTIME_DIR
 	DataRoot   string   // where the state lives; need not exist yet; "" is not checked
 	System     System
@@ -96,6 +98,10 @@ func Quick(ctx context.Context, e Env) (Facts, error) {
 			sentence(why)+"; lazaret doctor says how to get more")
 	} else {
 		f.Mapping = Mapping{Mode: handoff.MappingFull, UIDs: h.ids.UIDs(), GIDs: h.ids.GIDs()}
+	}
+	if !e.trusted(e.Exe) {
+		f.Warnings = append(f.Warnings, fmt.Sprintf("lazaret itself lies in a directory in which a sandbox can write, %q: "+
+			"what the sandbox puts there would run on the host; install it elsewhere", e.Prefix()))
 	}
 	return f, nil
 }

@@ -69,6 +69,27 @@ func (d DomainRoot) ReadRecord() (Record, error) {
 	return rec, nil
 }
 
+// Workspaces returns the workspaces of all Domains in a data root, as far as
+// their records can be read. It makes nothing.
+func (h Host) Workspaces(dataRoot string) []string {
+	real, err := Resolve(dataRoot)
+	if err != nil {
+		return nil
+	}
+	data := DataRoot{path: real, uid: h.UID}
+	ids, err := data.Domains()
+	if err != nil {
+		return nil
+	}
+	var out []string
+	for _, id := range ids {
+		if rec, err := (DomainRoot{data: data, id: id}).ReadRecord(); err == nil {
+			out = append(out, rec.Workspace)
+		}
+	}
+	return out
+}
+
 func readRecord(dir int, path string) (Record, error) {
 	fd, err := unix.Openat(dir, recordName, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 	if err != nil {
