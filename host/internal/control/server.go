@@ -49,7 +49,7 @@ type Server struct {
 	enroll, control *net.UnixListener
 	wg              sync.WaitGroup
 	cancel          context.CancelFunc
-	ctx             context.Context
+	ctx             context.Context //nolint:containedctx // the server's life: what its connections end with
 }
 
 // pending is the name that a socket has until it is published.
@@ -154,7 +154,7 @@ func (s *Server) serveEnroll(c *net.UnixConn) {
 	} else if err := s.issue(c, &reply); err != nil {
 		reply.Error = err.Error()
 	}
-	if json.NewEncoder(c).Encode(reply) != nil || c.CloseWrite() != nil {
+	if err := json.NewEncoder(c).Encode(reply); err != nil || c.CloseWrite() != nil {
 		return
 	}
 	// Closing with unread input would throw the answer away: the peer is heard

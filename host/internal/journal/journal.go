@@ -23,12 +23,13 @@ type Journal struct {
 
 	// ctx is never cancelled: the end of a generation is on record whatever has
 	// Ended it.
-	ctx context.Context
+	ctx context.Context //nolint:containedctx // one for all records, see above
 
 	roles map[store.Role]bool // intended and not yet released
 	lease string              // prepared-artifact id; set before the loop can read it
 }
 
+// New returns the journal of a generation that is on record.
 func New(st *store.Store, log *slog.Logger, generation string, published func() (store.Publication, error)) *Journal {
 	return &Journal{
 		store: st, log: log, generation: generation, published: published,
@@ -52,15 +53,18 @@ func (j *Journal) note(what string, err error) {
 	}
 }
 
+// Intent records that something of a role is about to be made.
 func (j *Journal) Intent(role store.Role) {
 	j.roles[role] = true
 	j.note("intent "+string(role), j.store.RecordIntent(j.ctx, j.generation, role))
 }
 
+// Owned records that it exists, and how to tell it apart.
 func (j *Journal) Owned(role store.Role, o store.Ownership) {
 	j.note("ownership "+string(role), j.store.RecordOwned(j.ctx, j.generation, role, o))
 }
 
+// Released records that it is gone, if it was ever intended.
 func (j *Journal) Released(role store.Role) {
 	if !j.roles[role] {
 		return
@@ -98,10 +102,12 @@ func (j *Journal) Transition(was, now protocol.State, e protocol.Event) {
 	}
 }
 
+// Admitted records a session.
 func (j *Journal) Admitted(session string, tty bool) {
 	j.note("session", j.store.AddSession(j.ctx, j.generation, session, tty))
 }
 
+// Withdrawn records the end of the publication.
 func (j *Journal) Withdrawn(to protocol.DomainPhase) {
 	if to != protocol.Stopping {
 		to = protocol.Failed

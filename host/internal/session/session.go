@@ -67,7 +67,6 @@ type Session struct {
 	ptmx   *os.File // with a TTY
 	stdin  *os.File // without
 	inMu   sync.Mutex
-	eofSet bool
 
 	pumps sync.WaitGroup
 	flow  flow
@@ -104,7 +103,9 @@ func Start(ctx context.Context, sb Sandbox, spec Spec, out Output) (*Session, er
 	defer pidW.Close()
 
 	s := &Session{sandbox: sb, id: spec.ID}
-	s.client = exec.Command(sb.Runsc, "--root", sb.StateDir, "--rootless", "exec",
+	// Bound to the session rather than to a context: Kill and End are its ends.
+	s.client = exec.Command(sb.Runsc, //nolint:forbidigo,noctx // see above
+		 "--root", sb.StateDir, "--rootless", "exec",
 		"--process", "/proc/self/fd/3", "--internal-pid-file", "/proc/self/fd/4", sb.ID)
 	s.client.ExtraFiles = []*os.File{pf, pidW}
 	s.client.Env = []string{}
