@@ -32,6 +32,9 @@ const (
 	// publication (design section 2).
 	joinTimeout = 60 * time.Second
 
+	// sweepTimeout bounds the wait for a dead coordinator's lock.
+	sweepTimeout = time.Second
+
 	// joinPoll is how often it looks.
 	joinPoll = 10 * time.Millisecond
 )
@@ -343,8 +346,13 @@ func (c *client) sweep() {
 		return
 	}
 	defer lock.Close()
-	if unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB) == nil {
-		c.sweepLocked()
+	// The end of a process is no instant: its connections may be closed before
+	// its lock is.
+	for deadline := time.Now().Add(sweepTimeout); time.Now().Before(deadline); time.Sleep(joinPoll) {
+		if unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB) == nil {
+			c.sweepLocked()
+			return
+		}
 	}
 }
 
