@@ -91,5 +91,6 @@ func (e *FailedError) Hint() string {
 type DiedError struct{ log string }
 
 func (e *DiedError) Error() string { return "the Host Coordinator ended while it started the Domain" }
+
 // Hint names the logs.
-func (e *DiedError) Hint() string  { return "see the logs in " + e.log }
+func (e *DiedError) Hint() string { return "see the logs in " + e.log }

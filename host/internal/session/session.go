@@ -64,9 +64,9 @@ type Session struct {
 	client  *exec.Cmd
 	pid     int // in the guest; also its session and process group
 
-	ptmx   *os.File // with a TTY
-	stdin  *os.File // without
-	inMu   sync.Mutex
+	ptmx  *os.File // with a TTY
+	stdin *os.File // without
+	inMu  sync.Mutex
 
 	pumps sync.WaitGroup
 	flow  flow
@@ -105,7 +105,7 @@ func Start(ctx context.Context, sb Sandbox, spec Spec, out Output) (*Session, er
 	s := &Session{sandbox: sb, id: spec.ID}
 	// Bound to the session rather than to a context: Kill and End are its ends.
 	s.client = exec.Command(sb.Runsc, //nolint:forbidigo,noctx // see above
-		 "--root", sb.StateDir, "--rootless", "exec",
+		"--root", sb.StateDir, "--rootless", "exec",
 		"--process", "/proc/self/fd/3", "--internal-pid-file", "/proc/self/fd/4", sb.ID)
 	s.client.ExtraFiles = []*os.File{pf, pidW}
 	s.client.Env = []string{}
@@ -373,9 +373,16 @@ func (w *flow) settle(drained <-chan struct{}) {
 	}
 }
 
+// endTimeout bounds End: somewhat more than the guest tool's own limit. A
+// sandbox that is too busy to end its processes is not waited for: they end
+// with it.
+const endTimeout = 4 * time.Second
+
 // End ends every process of the session in the guest. Killing the exec client
 // would not: the guest process lives on without it.
 func (s *Session) End(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, endTimeout)
+	defer cancel()
 	return s.sandbox.Exec(ctx, nil, nil, guestTool, "_end", strconv.Itoa(s.pid), s.id)
 }
 
