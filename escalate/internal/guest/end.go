@@ -18,7 +18,7 @@ const sessionVariable = "LAZARET_SESSION_ID="
 // The bounds of an end.
 const (
 	grace    = 500 * time.Millisecond // from TERM to KILL
-	endLimit = 5 * time.Second        // in all
+	endLimit = 3 * time.Second        // in all
 	interval = 10 * time.Millisecond
 )
 
