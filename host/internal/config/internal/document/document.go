@@ -5,10 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"maps"
 	"os"
 	"strconv"
 	"strings"
+	"syscall"
 
 	"github.com/go-viper/mapstructure/v2"
 	"github.com/pelletier/go-toml/v2"
@@ -93,8 +95,12 @@ func Read(path string) (*Document, error) {
 		return nil, err
 	}
 	defer f.Close()
-	if fi, err := f.Stat(); err != nil || !fi.Mode().IsRegular() {
+	fi, err := f.Stat()
+	if err != nil || !fi.Mode().IsRegular() {
 		return nil, &Error{File: path, Msg: "it is not a regular file", Err: err}
+	}
+	if err := checkAuthor(path, fi); err != nil {
+		return nil, err
 	}
 	b, err := io.ReadAll(io.LimitReader(f, MaxBytes+1))
 	if err != nil {
@@ -104,6 +110,18 @@ func Read(path string) (*Document, error) {
 		return nil, &Error{File: path, Msg: fmt.Sprintf("it is larger than %d bytes", MaxBytes)}
 	}
 	return Parse(path, b)
+}
+
+// checkAuthor refuses a file that another user, other than root, could have
+// written: what it says is what the sandbox gets to see.
+func checkAuthor(path string, fi fs.FileInfo) error {
+	if st, ok := fi.Sys().(*syscall.Stat_t); ok && st.Uid != 0 && int(st.Uid) != os.Getuid() {
+		return &Error{File: path, Msg: fmt.Sprintf("it belongs to uid %d, not to you (uid %d)", st.Uid, os.Getuid()), Fix: "make a copy of your own"}
+	}
+	if fi.Mode().Perm()&0o002 != 0 {
+		return &Error{File: path, Msg: fmt.Sprintf("its mode %#o lets every user write it", fi.Mode().Perm()), Fix: "if its content is yours, close it: chmod o-w on the file"}
+	}
+	return nil
 }
 
 // Parse reads a configuration text; name is the file's path, for messages.
