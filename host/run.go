@@ -81,43 +81,45 @@ func Run(ctx context.Context, o RunOptions) (int, error) {
 	if os.Getuid() == 0 {
 		return 0, errRoot
 	}
-	c, err := newClient(o)
+	c, err := newClient(o) //nolint:contextcheck // looks at files; nothing in it waits
 	if err != nil {
 		return 0, err
 	}
-	// Until a session is attached, a signal ends the start; from then on signals
-	// belong to the session.
-	startCtx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT)
-	defer stop()
 	deadline := time.Now().Add(joinTimeout)
 	for {
-		conn, err := c.connect(startCtx, deadline)
+		conn, err := c.reach(ctx, deadline)
 		o.UI.Settle()
 		if err != nil {
 			return 0, err
 		}
-		stop()
 		status, err := attach.Run(ctx, conn, c.open, attach.Stdio{In: o.Stdin, Out: o.Stdout, Err: o.Stderr, Notice: o.UI.Notice})
-		var lost *attach.LostError
-		if errors.As(err, &lost) && lost.Gone {
+		if lost, ok := errors.AsType[*attach.LostError](err); ok && lost.Gone {
 			c.sweep()
 		}
-		var refused *attach.RefusedError
-		if errors.As(err, &refused) {
-			switch refused.Why {
-			case protocol.RefusedNotReady:
-				// The Domain is just ending; the next look finds it gone.
-				startCtx, stop = signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT)
-				if err := pause(startCtx); err != nil {
-					return 0, err
-				}
-				continue
-			case protocol.RefusedFingerprint:
-				return 0, &fingerprintError{profile: c.domain.Profile, differences: refused.Detail}
-			}
+		refused, ok := errors.AsType[*attach.RefusedError](err)
+		switch {
+		case ok && refused.Why == protocol.RefusedNotReady:
+			// The Domain is just ending; the next look finds it gone.
+			continue
+		case ok && refused.Why == protocol.RefusedFingerprint:
+			return 0, &fingerprintError{profile: c.domain.Profile, differences: refused.Detail}
 		}
 		return status, err
 	}
+}
+
+// reach connects to the Domain. Until a session is attached, a signal ends the
+// start; from then on signals belong to the session.
+func (c *client) reach(ctx context.Context, deadline time.Time) (*control.Conn, error) {
+	ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT)
+	defer stop()
+	if c.tried {
+		if err := pause(ctx); err != nil {
+			return nil, err
+		}
+	}
+	c.tried = true
+	return c.connect(ctx, deadline)
 }
 
 // pause waits one poll interval.
@@ -140,6 +142,7 @@ type client struct {
 	runtime string // the Domain's runtime directory, should this process start it
 	root    paths.DomainRoot
 	open    pc.OpenRequest
+	tried   bool // a Domain was reached before, and was just ending
 }
 
 // newClient resolves everything that can be refused before anything starts.
@@ -326,7 +329,7 @@ func (c *client) connect(ctx context.Context, deadline time.Time) (*control.Conn
 // this user it has published itself: one that was started without
 // XDG_RUNTIME_DIR is not where this process would put it (case 100).
 func (c *client) dial(ctx context.Context) (*control.Conn, error) {
-	err := error(control.ErrNotPublished)
+	err := control.ErrNotPublished
 	for _, rt := range c.host.Runtimes() {
 		var conn *control.Conn
 		conn, err = control.Dial(ctx, rt.DomainPath(c.domain.ID), c.domain.Profile, c.domain.ID)
@@ -413,8 +416,7 @@ func (c *client) start(ctx context.Context, lock *os.File) error {
 		c.o.UI.Notice(w)
 	}
 	err = generation.AwaitReady(ctx, seq, &req, c.o.UI)
-	var died *generation.DiedError
-	if errors.As(err, &died) {
+	if _, ok := errors.AsType[*generation.DiedError](err); ok {
 		c.sweepLocked()
 	}
 	return c.explain(ctx, err)

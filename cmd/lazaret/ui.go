@@ -165,8 +165,7 @@ func (u *ui) exit(err error) int {
 			u.line("hint: " + strings.TrimRight(l, "\n"))
 		}
 	}
-	var usage *usageError
-	if errors.As(err, &usage) {
+	if _, ok := errors.AsType[*usageError](err); ok {
 		return exitUsage
 	}
 	return u.fail

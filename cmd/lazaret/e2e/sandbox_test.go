@@ -38,8 +38,10 @@ func TestKernelAndCapabilities(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for name, bit := range map[string]int{"NET_ADMIN": unix.CAP_NET_ADMIN, "SYS_ADMIN": unix.CAP_SYS_ADMIN, "NET_RAW": unix.CAP_NET_RAW,
-			"SYS_MODULE": unix.CAP_SYS_MODULE, "SYS_RAWIO": unix.CAP_SYS_RAWIO} {
+		for name, bit := range map[string]int{
+			"NET_ADMIN": unix.CAP_NET_ADMIN, "SYS_ADMIN": unix.CAP_SYS_ADMIN, "NET_RAW": unix.CAP_NET_RAW,
+			"SYS_MODULE": unix.CAP_SYS_MODULE, "SYS_RAWIO": unix.CAP_SYS_RAWIO,
+		} {
 			if bits&(1<<bit) != 0 {
 				t.Errorf("%s has %s: %#x", set, name, bits)
 			}

@@ -45,7 +45,7 @@ func SmallImage(tb testing.TB, env ...string) string {
 	}
 	write(tar.Header{Name: "bin/", Typeflag: tar.TypeDir, Mode: 0o755}, nil)
 	write(tar.Header{Name: "bin/busybox", Typeflag: tar.TypeReg, Mode: 0o755}, program)
-	for _, name := range strings.Fields(applets) {
+	for name := range strings.FieldsSeq(applets) {
 		write(tar.Header{Name: "bin/" + name, Typeflag: tar.TypeSymlink, Linkname: "busybox"}, nil)
 	}
 	if err := w.Close(); err != nil {

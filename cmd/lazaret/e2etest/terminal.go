@@ -266,8 +266,7 @@ type Screen struct {
 	wrap        bool
 	saved       [2]int
 	alt         [][]rune // the main screen while the alternate one is shown
-	seq         []byte
-	pending     []byte // an unfinished UTF-8 sequence
+	pending     []byte   // an unfinished UTF-8 sequence
 }
 
 // NewScreen makes an empty screen; one of no size is 24 by 80.

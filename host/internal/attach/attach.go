@@ -357,7 +357,9 @@ func (a *attachment) forwardSignals(ctx context.Context, ch <-chan os.Signal, si
 		for {
 			select {
 			case s := <-ch:
-				a.signal(s.(syscall.Signal), &size)
+				if sig, ok := s.(syscall.Signal); ok {
+					a.signal(sig, &size)
+				}
 			case <-ctx.Done():
 				return
 			}
@@ -383,6 +385,7 @@ func (a *attachment) signal(s syscall.Signal, size *pc.Size) {
 			return
 		}
 		time.AfterFunc(termGrace, a.disconnect)
+	default: // passed on below
 	}
 	name := map[syscall.Signal]pc.SignalName{
 		syscall.SIGTERM: pc.SignalTerminate, syscall.SIGHUP: pc.SignalHangup,

@@ -147,22 +147,32 @@ func TestTerminalIsGivenBack(t *testing.T) {
 		status int
 		check  func(error) bool
 	}{
-		{"command ends", func(c *control.Conn) { _ = c.WriteJSON(pc.FrameExit, pc.Exit{Status: 3}) }, false, 3,
-			func(err error) bool { return err == nil }},
-		{"Domain is stopped", func(c *control.Conn) { _ = c.WriteJSON(pc.FrameExit, pc.Exit{Status: 143, Reason: "stopped"}) }, true, 143,
-			func(err error) bool { return err == nil }},
-		{"Domain fails", func(c *control.Conn) { _ = c.WriteJSON(pc.FrameExit, pc.Exit{Failed: true, Reason: "why", Log: "/l"}) }, true, 0,
+		{
+			"command ends", func(c *control.Conn) { _ = c.WriteJSON(pc.FrameExit, pc.Exit{Status: 3}) }, false, 3,
+			func(err error) bool { return err == nil },
+		},
+		{
+			"Domain is stopped", func(c *control.Conn) { _ = c.WriteJSON(pc.FrameExit, pc.Exit{Status: 143, Reason: "stopped"}) }, true, 143,
+			func(err error) bool { return err == nil },
+		},
+		{
+			"Domain fails", func(c *control.Conn) { _ = c.WriteJSON(pc.FrameExit, pc.Exit{Failed: true, Reason: "why", Log: "/l"}) }, true, 0,
 			func(err error) bool {
 				var lost *attach.LostError
 				return errors.As(err, &lost) && lost.Reason == "why" && !lost.Gone && strings.Contains(lost.Hint(), "/l")
-			}},
-		{"coordinator vanishes", func(c *control.Conn) { _ = c.Close() }, true, 0,
+			},
+		},
+		{
+			"coordinator vanishes", func(c *control.Conn) { _ = c.Close() }, true, 0,
 			func(err error) bool {
 				var lost *attach.LostError
 				return errors.As(err, &lost) && lost.Gone
-			}},
-		{"nonsense", func(c *control.Conn) { _ = c.Write('?', nil) }, true, 0,
-			func(err error) bool { return err != nil && strings.Contains(err.Error(), "unexpected frame") }},
+			},
+		},
+		{
+			"nonsense", func(c *control.Conn) { _ = c.Write('?', nil) }, true, 0,
+			func(err error) bool { return err != nil && strings.Contains(err.Error(), "unexpected frame") },
+		},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			term := newTerminal(t)

@@ -134,7 +134,7 @@ func serveGeneration(ctx context.Context, req *generation.Request, lock *os.File
 		hc.server.Close(closeGrace)
 	}
 	hc.tasks.Wait()
-	hc.leave()
+	hc.leave() //nolint:contextcheck // it cleans up after a cancelled context too
 	if hc.failure != nil {
 		return &startError{*hc.failure}
 	}

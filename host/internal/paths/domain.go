@@ -109,9 +109,11 @@ func readRecord(dir int, path string) (Record, error) {
 		err = fmt.Errorf("version %d, want %d", rec.Version, recordVersion)
 	}
 	if err != nil {
-		return Record{}, &Error{Kind: KindRecord, Err: err,
+		return Record{}, &Error{
+			Kind: KindRecord, Err: err,
 			Msg: fmt.Sprintf("cannot read %q", filepath.Join(path, recordName)),
-			Fix: "the file only names the Domain: remove it, and the next run writes it again"}
+			Fix: "the file only names the Domain: remove it, and the next run writes it again",
+		}
 	}
 	return rec, nil
 }

@@ -174,8 +174,16 @@ func TestCheckSockets(t *testing.T) {
 		}
 		wantKind(t, err, paths.KindSocketPath, "107")
 		wantKind(t, err, paths.KindSocketPath, filepath.Join(dir, suffixes[2]))
-		if !strings.Contains(err.(*paths.Error).Hint(), "XDG_RUNTIME_DIR") {
-			t.Fatalf("hint %q names no way out", err.(*paths.Error).Hint())
+		if !strings.Contains(func() *paths.Error {
+			target := &paths.Error{}
+			_ = errors.As(err, &target)
+			return target
+		}().Hint(), "XDG_RUNTIME_DIR") {
+			t.Fatalf("hint %q names no way out", func() *paths.Error {
+				target := &paths.Error{}
+				_ = errors.As(err, &target)
+				return target
+			}().Hint())
 		}
 	}
 }

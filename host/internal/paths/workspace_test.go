@@ -1,6 +1,7 @@
 package paths_test
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -57,7 +58,11 @@ func TestWorkspaceRefused(t *testing.T) {
 	} {
 		_, err := g.Workspace(tt.dir)
 		wantKind(t, err, paths.KindWorkspace, tt.why)
-		if err.(*paths.Error).Hint() == "" {
+		if func() *paths.Error {
+			target := &paths.Error{}
+			_ = errors.As(err, &target)
+			return target
+		}().Hint() == "" {
 			t.Errorf("%q: no hint", tt.dir)
 		}
 	}

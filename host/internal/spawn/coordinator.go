@@ -39,7 +39,7 @@ func Coordinator(exe string, lock, log *os.File, env []string) (*wire.Seq, error
 		_ = seq.Close()
 		return nil, fmt.Errorf("start coordinator: %w", os.NewSyscallError("close_range", err))
 	}
-	cmd := exec.Command(exe, CoordinatorCommand)
+	cmd := exec.Command(exe, CoordinatorCommand) //nolint:forbidigo,noctx // it outlives its starter
 	cmd.ExtraFiles = []*os.File{lock, log, peer}
 	cmd.Env = env
 	cmd.Dir = "/"

@@ -70,8 +70,8 @@ func Supervise(ctx context.Context, path string, m Mapping, log *os.File) (*Supe
 	if err != nil {
 		return nil, fmt.Errorf("start supervisor: %w", err)
 	}
-	cmd := exec.Command(path, m.flags()...)
-	cmd.ExtraFiles = []*os.File{peer, log} // handoff.SocketFD, handoff.LogFD
+	cmd := exec.Command(path, m.flags()...) //nolint:forbidigo,noctx // its life is the lease: Kill and Wait end it
+	cmd.ExtraFiles = []*os.File{peer, log}  // handoff.SocketFD, handoff.LogFD
 	cmd.Env = []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"}
 	cmd.Dir = "/"
 	cmd.Stderr = log

@@ -151,12 +151,12 @@ func (t *Tracker) Write(p []byte) (int, error) {
 }
 
 func (t *Tracker) next(c byte) {
-	switch {
-	case c == esc:
+	switch c {
+	case esc:
 		// In a string too: ESC ends it, with or without its backslash.
 		t.parser, t.seq = escape, t.seq[:0]
 		return
-	case c == can || c == sub:
+	case can, sub:
 		t.parser = ground
 		return
 	}

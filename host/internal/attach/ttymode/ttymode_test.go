@@ -114,7 +114,8 @@ func FuzzTracker(f *testing.F) {
 func checkRest(t interface {
 	Helper()
 	Fatalf(string, ...any)
-}, in []byte) {
+}, in []byte,
+) {
 	t.Helper()
 	var tr, split ttymode.Tracker
 	_, _ = tr.Write(in)

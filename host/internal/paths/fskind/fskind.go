@@ -62,7 +62,7 @@ func Type(dir string) (string, error) {
 
 // Check refuses an existing directory, which must be writable, on a filesystem
 // that the kernel does not take as an overlay's upper layer, or that has no
-// extended attributes for users. It leaves nothing behind. (Case 103)
+// extended attributes for users. It leaves nothing behind. (Case 103).
 func Check(dir string) error {
 	name, upper, err := statfs(dir)
 	if err != nil {
