@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -143,6 +144,7 @@ type client struct {
 	root    paths.DomainRoot
 	open    pc.OpenRequest
 	tried   bool // a Domain was reached before, and was just ending
+	holder  generation.Holder
 }
 
 // newClient resolves everything that can be refused before anything starts.
@@ -311,13 +313,13 @@ func (c *client) connect(ctx context.Context, deadline time.Time) (*control.Conn
 			}
 			continue
 		}
-		holder := readHolder(lock)
+		c.holder = generation.ReadHolder(lock)
 		_ = lock.Close()
 		if !errors.Is(err, unix.EWOULDBLOCK) {
 			return nil, fmt.Errorf("lock the Domain: %w", err)
 		}
 		if time.Now().After(deadline) {
-			return nil, &heldError{holder: holder, waited: joinTimeout}
+			return nil, &heldError{holder: c.holder.String(), waited: joinTimeout}
 		}
 		if err := pause(ctx); err != nil {
 			return nil, err
@@ -327,12 +329,20 @@ func (c *client) connect(ctx context.Context, deadline time.Time) (*control.Conn
 
 // dial connects to the Domain's coordinator in whichever runtime directory of
 // this user it has published itself: one that was started without
-// XDG_RUNTIME_DIR is not where this process would put it (case 100).
+// XDG_RUNTIME_DIR is not where this process would put it, and one that was
+// started with it is where the holder of the Domain lock says (case 100).
 func (c *client) dial(ctx context.Context) (*control.Conn, error) {
-	err := control.ErrNotPublished
+	var dirs []string
 	for _, rt := range c.host.Runtimes() {
+		dirs = append(dirs, rt.DomainPath(c.domain.ID))
+	}
+	if d := c.holder.RuntimeDir; d != "" && !slices.Contains(dirs, d) {
+		dirs = append(dirs, d)
+	}
+	err := control.ErrNotPublished
+	for _, dir := range dirs {
 		var conn *control.Conn
-		conn, err = control.Dial(ctx, rt.DomainPath(c.domain.ID), c.domain.Profile, c.domain.ID)
+		conn, err = control.Dial(ctx, dir, c.domain.Profile, c.domain.ID)
 		if err == nil || !errors.Is(err, control.ErrNotPublished) {
 			return conn, err
 		}
@@ -464,15 +474,4 @@ func executable() (string, error) {
 		return "", fmt.Errorf("cannot find the running program: %w", err)
 	}
 	return exe, nil
-}
-
-// readHolder reads what the lock's holder wrote about itself.
-func readHolder(lock *os.File) string {
-	b := make([]byte, 128)
-	n, _ := lock.ReadAt(b, 0)
-	pid, since, ok := strings.Cut(strings.TrimSpace(string(b[:n])), " ")
-	if !ok {
-		return "another process"
-	}
-	return fmt.Sprintf("process %q since %q", pid, since)
 }

@@ -300,7 +300,7 @@ func TestLoserWaits(t *testing.T) {
 		t.Fatalf("it did not wait: %q", c.stderr.String())
 	case <-time.After(time.Second):
 	}
-	if os.Getenv("LAZARET_LONG") == "" {
+	if os.Getenv("LAZARET_TEST_LONG") == "" {
 		if err := c.cmd.Process.Signal(syscall.SIGTERM); err != nil {
 			t.Fatal(err)
 		}
@@ -358,16 +358,24 @@ func TestSlowReader(t *testing.T) {
 func TestJoinsAcrossRuntimeDirectories(t *testing.T) {
 	h := e2etest.New(t)
 	with := h.Env
-	h.Env = nil
+	var without []string
 	for _, kv := range with {
 		if !strings.HasPrefix(kv, "XDG_RUNTIME_DIR=") {
-			h.Env = append(h.Env, kv)
+			without = append(without, kv)
 		}
 	}
-	release := h.Hold("touch /run/here")
-	defer release()
-	h.Env = with
-	if out := h.Must("sh", "-c", "ls /run/here"); out != "/run/here\n" {
-		t.Errorf("it is another sandbox: %q", out)
+	for name, env := range map[string][2][]string{
+		"started without": {without, with},
+		"started with":    {with, without},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h.Env = env[0]
+			release := h.Hold("touch /run/here")
+			defer release()
+			h.Env = env[1]
+			if out := h.Must("sh", "-c", "ls /run/here"); out != "/run/here\n" {
+				t.Errorf("it is another sandbox: %q", out)
+			}
+		})
 	}
 }

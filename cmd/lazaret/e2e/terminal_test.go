@@ -22,7 +22,7 @@ const (
 
 // rounds is how often something is tried that goes wrong by chance.
 func rounds(few, all int) int {
-	if os.Getenv("LAZARET_LONG") != "" {
+	if os.Getenv("LAZARET_TEST_LONG") != "" {
 		return all
 	}
 	return few

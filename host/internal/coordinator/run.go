@@ -110,7 +110,7 @@ func watchStarter(seq *wire.Seq, r *reporter, cancel context.CancelFunc) {
 
 // serveGeneration prepares, runs and ends one generation.
 func serveGeneration(ctx context.Context, req *generation.Request, lock *os.File, log *slog.Logger, r *reporter) error {
-	if err := noteHolder(lock); err != nil {
+	if err := generation.NoteHolder(lock, generation.Holder{PID: os.Getpid(), Since: time.Now(), RuntimeDir: req.RuntimeDir}); err != nil {
 		return err
 	}
 	if err := raiseFileLimit(); err != nil {
@@ -149,19 +149,6 @@ type startError struct{ failure }
 
 func (e *startError) Error() string { return e.text }
 func (e *startError) Hint() string  { return e.hint }
-
-// noteHolder writes who holds the lock, for people who wait for it. Others read
-// it without the lock, so that it proves nothing.
-func noteHolder(lock *os.File) error {
-	text := fmt.Sprintf("%d %s\n", os.Getpid(), time.Now().Format(time.RFC3339))
-	if err := lock.Truncate(0); err != nil {
-		return fmt.Errorf("write lock file: %w", err)
-	}
-	if _, err := lock.WriteAt([]byte(text), 0); err != nil {
-		return fmt.Errorf("write lock file: %w", err)
-	}
-	return nil
-}
 
 // raiseFileLimit raises the soft descriptor limit to the hard one, explicitly,
 // so that children inherit it: gVisor holds a descriptor for each cached file
