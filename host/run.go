@@ -196,7 +196,10 @@ func newClient(o RunOptions) (*client, error) {
 // untrusted are the directories on the host in which this sandbox, or another
 // Domain's, can write.
 func (c *client) untrusted() []string {
-	out := append(c.host.Workspaces(c.domain.DataRoot), c.domain.DataRoot, c.domain.Workspace.Path)
+	out := []string{c.domain.DataRoot, c.domain.Workspace.Path}
+	if c.env.OwnPath() {
+		out = append(out, c.host.Workspaces(c.domain.DataRoot)...)
+	}
 	for _, v := range c.domain.Volumes {
 		if v.Mode == config.VolumeRW {
 			out = append(out, v.Host)

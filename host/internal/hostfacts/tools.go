@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"syscall"
 
 	"lazaret.dev/lazaret/host/internal/paths"
 )
@@ -74,6 +75,19 @@ func (e Env) SearchPath() []string {
 		}
 	}
 	return out
+}
+
+// OwnPath reports whether PATH leads to directories that are not root's: in
+// those, a sandbox may have put something. The system's are beyond its reach.
+func (e Env) OwnPath() bool {
+	return slices.ContainsFunc(e.Path, func(dir string) bool {
+		fi, err := os.Stat(dir)
+		if err != nil {
+			return false
+		}
+		st, ok := fi.Sys().(*syscall.Stat_t)
+		return !ok || st.Uid != 0
+	})
 }
 
 // trusted reports whether no sandbox can change what the path leads to.
