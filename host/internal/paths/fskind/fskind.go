@@ -4,6 +4,7 @@
 package fskind
 
 import (
+	"crypto/rand"
 	"errors"
 	"fmt"
 
@@ -71,7 +72,8 @@ func Check(dir string) error {
 	if !upper {
 		return &Error{Path: dir, Type: name, Why: "cannot be the upper layer of an overlay"}
 	}
-	const probe = "user.lazaret.probe"
+	// A name of its own: several processes may look at one data root at once.
+	probe := "user.lazaret.probe." + rand.Text()
 	err = unix.Setxattr(dir, probe, []byte("1"), 0)
 	if errors.Is(err, unix.ENOTSUP) {
 		return &Error{Path: dir, Type: name, Why: "has no extended attributes for users here"}
