@@ -82,13 +82,19 @@ func Run(ctx context.Context, o RunOptions) (int, error) {
 	if os.Getuid() == 0 {
 		return 0, errRoot
 	}
+	// From the first moment on a signal is an interruption that is reported, and
+	// no death without a word.
+	early, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT)
+	defer stop()
 	c, err := newClient(o) //nolint:contextcheck // looks at files; nothing in it waits
 	if err != nil {
 		return 0, err
 	}
 	deadline := time.Now().Add(joinTimeout)
 	for {
-		conn, err := c.reach(ctx, deadline)
+		conn, err := c.reach(early, deadline)
+		stop()
+		early = ctx
 		o.UI.Settle()
 		if err != nil {
 			return 0, err
