@@ -5,11 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/signal"
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -83,19 +81,23 @@ func Run(ctx context.Context, o RunOptions) (int, error) {
 		return 0, errRoot
 	}
 	// From the first moment on a signal is an interruption that is reported, and
-	// no death without a word.
-	early, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT)
-	defer stop()
+	// no death without a word. From a session on, signals are the session's.
+	early := catchInterrupt(ctx)
+	defer func() { early.release() }()
 	c, err := newClient(o) //nolint:contextcheck // looks at files; nothing in it waits
 	if err != nil {
 		return 0, err
 	}
 	deadline := time.Now().Add(joinTimeout)
 	for {
-		conn, err := c.reach(early, deadline)
-		stop()
-		early = ctx
+		conn, err := c.connect(early.ctx, deadline)
 		o.UI.Settle()
+		if early.release() {
+			if err == nil {
+				_ = conn.Close()
+			}
+			return 0, errInterrupted
+		}
 		if err != nil {
 			return 0, err
 		}
@@ -106,27 +108,17 @@ func Run(ctx context.Context, o RunOptions) (int, error) {
 		refused, ok := errors.AsType[*attach.RefusedError](err)
 		switch {
 		case ok && refused.Why == protocol.RefusedNotReady:
-			// The Domain is just ending; the next look finds it gone.
+			// The Domain is just ending; a later look finds it gone.
+			early = catchInterrupt(ctx)
+			if err := pause(early.ctx); err != nil {
+				return 0, err
+			}
 			continue
 		case ok && refused.Why == protocol.RefusedFingerprint:
 			return 0, &fingerprintError{profile: c.domain.Profile, differences: refused.Detail}
 		}
 		return status, err
 	}
-}
-
-// reach connects to the Domain. Until a session is attached, a signal ends the
-// start; from then on signals belong to the session.
-func (c *client) reach(ctx context.Context, deadline time.Time) (*control.Conn, error) {
-	ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT)
-	defer stop()
-	if c.tried {
-		if err := pause(ctx); err != nil {
-			return nil, err
-		}
-	}
-	c.tried = true
-	return c.connect(ctx, deadline)
 }
 
 // pause waits one poll interval.
@@ -149,7 +141,6 @@ type client struct {
 	runtime string // the Domain's runtime directory, should this process start it
 	root    paths.DomainRoot
 	open    pc.OpenRequest
-	tried   bool // a Domain was reached before, and was just ending
 	holder  generation.Holder
 }
 

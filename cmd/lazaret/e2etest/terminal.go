@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"os"
 	"os/exec"
+	"os/signal"
 	"regexp"
 	"strconv"
 	"strings"
@@ -34,6 +35,7 @@ type Terminal struct {
 	out    []byte
 	screen *Screen
 	gone   chan struct{} // closed when the terminal has nothing more to say
+	left   chan struct{} // closed when the leader has ended
 }
 
 // Terminal opens a terminal and starts lazaret with the given arguments in it.
@@ -53,9 +55,10 @@ func (h *Home) Terminal(rows, cols uint16, args ...string) *Terminal {
 	if err != nil {
 		h.tb.Fatal(err)
 	}
-	t := &Terminal{home: h, master: os.NewFile(uintptr(fd), "terminal"), screen: NewScreen(int(rows), int(cols)), gone: make(chan struct{})}
+	t := &Terminal{home: h, master: os.NewFile(uintptr(fd), "terminal"), screen: NewScreen(int(rows), int(cols)), gone: make(chan struct{}), left: make(chan struct{})}
 	t.Resize(rows, cols)
 	t.before = t.Termios()
+	personsSignals()
 	t.shell = exec.Command("bash", append([]string{"-c", leader, "leader", h.envFile(), h.binary()}, args...)...)
 	t.shell.Dir, t.shell.Env = h.Project, []string{"PATH=" + os.Getenv("PATH")}
 	t.shell.Stdin, t.shell.Stdout, t.shell.Stderr = slave, slave, slave
@@ -69,8 +72,23 @@ func (h *Home) Terminal(rows, cols uint16, args ...string) *Terminal {
 	h.leaders[t.shell.Process.Pid] = true
 	h.mu.Unlock()
 	go t.read()
+	go func() {
+		defer close(t.left)
+		_ = t.shell.Wait() // what it says is in ProcessState
+	}()
 	h.tb.Cleanup(t.Close)
 	return t
+}
+
+// personsSignals gives the keys their meaning back where the tests were started
+// in the background: a signal that is ignored stays ignored in every child,
+// unless its parent handles it.
+func personsSignals() {
+	for _, s := range []os.Signal{syscall.SIGINT, syscall.SIGQUIT} {
+		if signal.Ignored(s) {
+			signal.Notify(make(chan os.Signal, 1), s)
+		}
+	}
 }
 
 // envFile writes the home's environment for the leader to read, so that the
@@ -110,7 +128,7 @@ func (t *Terminal) read() {
 func (t *Terminal) Close() {
 	_ = t.master.Close()
 	_ = t.shell.Process.Kill()
-	_ = t.shell.Wait()
+	<-t.left
 	t.home.mu.Lock()
 	delete(t.home.leaders, t.shell.Process.Pid)
 	t.home.mu.Unlock()
@@ -168,14 +186,33 @@ func (t *Terminal) ExpectAfter(mark int, re string, within time.Duration) []stri
 	return m
 }
 
-// Status waits for lazaret's exit status.
+// Status waits for lazaret's exit status. A shell whose command was ended by ^C
+// before it could catch it ends with it, as shells do.
 func (t *Terminal) Status(within time.Duration) int {
 	t.home.tb.Helper()
-	n, err := strconv.Atoi(t.Expect(`\[exit (\d+)\]`, within)[1])
-	if err != nil {
-		t.home.tb.Fatal(err)
-	}
-	return n
+	exit := regexp.MustCompile(`\[exit (\d+)\]`)
+	status := -1
+	Eventually(t.home.tb, within, func() bool {
+		if m := exit.FindStringSubmatch(t.Output()); m != nil {
+			n, err := strconv.Atoi(m[1])
+			if err != nil {
+				t.home.tb.Fatal(err)
+			}
+			status = n
+			return true
+		}
+		select {
+		case <-t.left:
+			ws, ok := t.shell.ProcessState.Sys().(syscall.WaitStatus)
+			if ok && ws.Signaled() && ws.Signal() == syscall.SIGINT {
+				status = 130
+				return true
+			}
+		default:
+		}
+		return false
+	}, func() string { return "no exit status in " + strconv.Quote(t.Output()) })
+	return status
 }
 
 // Resize changes the window's size.
