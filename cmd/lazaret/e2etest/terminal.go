@@ -204,7 +204,7 @@ func (t *Terminal) Status(within time.Duration) int {
 		select {
 		case <-t.left:
 			ws, ok := t.shell.ProcessState.Sys().(syscall.WaitStatus)
-			if ok && ws.Signaled() && ws.Signal() == syscall.SIGINT {
+			if ok && (ws.Signaled() && ws.Signal() == syscall.SIGINT || ws.ExitStatus() == 128+int(syscall.SIGINT)) {
 				status = 130
 				return true
 			}
