@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -203,6 +204,33 @@ func TestKilled(t *testing.T) {
 			}
 		})
 	}
+}
+
+// What a coordinator that was killed before its publication has left in the
+// runtime directory is no obstacle.
+func TestLeftInTheRuntimeDirectory(t *testing.T) {
+	h := e2etest.New(t)
+	release := h.Hold("")
+	found, err := filepath.Glob(filepath.Join(h.Runtime, "lazaret/*/control.sock"))
+	if err != nil || len(found) != 1 {
+		t.Fatalf("%v, %v", found, err)
+	}
+	dir := filepath.Dir(found[0])
+	release()
+	h.NothingLeft(gone)
+	if err := os.MkdirAll(filepath.Join(dir, "r", "sub"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{".control.sock", ".enroll.sock"} {
+		l, err := net.ListenUnix("unix", &net.UnixAddr{Name: filepath.Join(dir, name), Net: "unix"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		l.SetUnlinkOnClose(false)
+		_ = l.Close()
+	}
+	h.Must("true")
+	h.NothingLeft(gone)
 }
 
 // A sentry that is stopped answers nothing, and does not hold the end up for

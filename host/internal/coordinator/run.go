@@ -124,6 +124,9 @@ func serveGeneration(ctx context.Context, req *generation.Request, lock *os.File
 	if err := recovery.Recover(ctx, st, req, log); err != nil {
 		return err
 	}
+	if err := generation.EmptyRuntime(req.RuntimeDir); err != nil {
+		return err
+	}
 	hc, err := begin(ctx, req, st, log, r)
 	if err != nil {
 		return err

@@ -41,9 +41,23 @@ func Subdir(dir, name string) (launch.Ref, error) {
 }
 
 // ClearRuntime removes from a Domain's runtime directory what a generation has
-// put there, by name, and the directory itself when nothing else is in it. Only
-// the holder of the Domain lock calls it.
+// put there, and the directory itself when nothing else is in it. Only the
+// holder of the Domain lock calls it, at the end.
 func ClearRuntime(dir string) error {
+	if err := EmptyRuntime(dir); err != nil {
+		return err
+	}
+	err := os.Remove(dir)
+	if errors.Is(err, unix.ENOTEMPTY) || errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
+}
+
+// EmptyRuntime removes from a Domain's runtime directory what a generation has
+// put there, by name, and leaves everything else. The holder of the Domain lock
+// calls it before it starts, since a coordinator that was killed could not.
+func EmptyRuntime(dir string) error {
 	root, err := os.OpenRoot(dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -64,11 +78,6 @@ func ClearRuntime(dir string) error {
 	// Not RemoveAll: on the host the scratch directory is empty, or not ours.
 	if err := root.Remove(ScratchDir); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		errs = append(errs, err)
-	}
-	if len(errs) == 0 {
-		if err := os.Remove(dir); err != nil && !errors.Is(err, unix.ENOTEMPTY) {
-			errs = append(errs, err)
-		}
 	}
 	return errors.Join(errs...)
 }
