@@ -15,6 +15,7 @@ import (
 	"lazaret.dev/lazaret/protocol/launch"
 	"lazaret.dev/lazaret/protocol/netpolicy"
 	"lazaret.dev/lazaret/protocol/wire"
+	"lazaret.dev/lazaret/supervisor/internal/arp"
 	"lazaret.dev/lazaret/supervisor/internal/faults"
 	"lazaret.dev/lazaret/supervisor/internal/launcher"
 	"lazaret.dev/lazaret/supervisor/internal/mounts"
@@ -136,6 +137,10 @@ func (s *server) watchParent(parent int) {
 func (s *server) bringUp() error {
 	if err := s.attest(); err != nil {
 		return &stepError{"network", err}
+	}
+	// Late packets are no failure: without it the first answers come late.
+	if err := arp.Announce(netpolicy.TapName, s.plan.Network.Address.Addr()); err != nil {
+		s.rep.log.Warn("announce", "error", err.Error())
 	}
 	if err := s.expectStart(); err != nil {
 		return err
