@@ -85,11 +85,14 @@ func internal(name string, args []string, stdin io.Reader, stdout io.Writer) (in
 		return 0, nil
 	case "_exec":
 		var e *guest.ExecError
-		err := guest.Exec(args)
-		if errors.As(err, &e) {
+		status, err := guest.Exec(args)
+		switch {
+		case errors.As(err, &e):
 			return e.Status, err
+		case err != nil && status == 0:
+			return exitUsage, err
 		}
-		return exitUsage, err
+		return status, err
 	case "_end":
 		if len(args) != 2 {
 			return exitUsage, errors.New("_end takes a session's sid and id")

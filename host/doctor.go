@@ -36,6 +36,9 @@ func Doctor(ctx context.Context, configFile string, w io.Writer, asJSON bool) (i
 	if err != nil {
 		return 0, err
 	}
+	if dataRoot != "" {
+		env.Untrusted = append(paths.Current().Workspaces(dataRoot), dataRoot)
+	}
 	report := hostfacts.Examine(ctx, env)
 	if asJSON {
 		err = report.WriteJSON(w)

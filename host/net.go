@@ -12,6 +12,7 @@ import (
 
 	"lazaret.dev/lazaret/host/internal/coordinator"
 	"lazaret.dev/lazaret/host/internal/netpolicy"
+	"lazaret.dev/lazaret/host/internal/proof"
 	"lazaret.dev/lazaret/protocol/probe"
 )
 
@@ -70,12 +71,12 @@ func NetTest(ctx context.Context, configFile, name string, w io.Writer, asJSON b
 	if err != nil {
 		return 0, err
 	}
-	req := coordinator.ProbeRequest(&d.Policy)
+	req := proof.Request(&d.Policy)
 	res, err := probeInside(ctx, configFile, name, req, ui)
 	if err != nil {
 		return 0, err
 	}
-	judged := coordinator.Judge(req, res)
+	judged := proof.Judge(&d.Policy, req, res)
 	out := netResult{Holds: judged == nil, Offline: d.Policy.Offline, Resolver: res.DNSOK, Denied: []netFinding{}}
 	for _, f := range res.Denied {
 		out.Denied = append(out.Denied, netFinding{Address: f.Addr.Addr(), Verdict: f.Verdict})
@@ -147,7 +148,7 @@ func probeInside(ctx context.Context, configFile, name string, req probe.Request
 		result <- res
 	}()
 	status, err := Run(ctx, RunOptions{
-		ConfigFile: configFile, Profile: name, TTY: TTYOff, Command: coordinator.ProbeCommand(),
+		ConfigFile: configFile, Profile: name, TTY: TTYOff, Command: proof.Command(),
 		Stdin: stdin, Stdout: stdout, Stderr: os.Stderr, UI: ui,
 	})
 	_ = stdout.Close()

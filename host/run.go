@@ -5,10 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/signal"
 	"path/filepath"
+	"slices"
 	"strings"
-	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -17,9 +16,11 @@ import (
 	"lazaret.dev/lazaret/host/internal/config"
 	"lazaret.dev/lazaret/host/internal/config/sessionenv"
 	"lazaret.dev/lazaret/host/internal/control"
-	"lazaret.dev/lazaret/host/internal/coordinator"
+	"lazaret.dev/lazaret/host/internal/generation"
 	"lazaret.dev/lazaret/host/internal/hostfacts"
+	"lazaret.dev/lazaret/host/internal/netpolicy"
 	"lazaret.dev/lazaret/host/internal/paths"
+	"lazaret.dev/lazaret/host/internal/paths/fskind"
 	"lazaret.dev/lazaret/host/internal/spawn"
 	"lazaret.dev/lazaret/protocol"
 	pc "lazaret.dev/lazaret/protocol/control"
@@ -29,6 +30,9 @@ const (
 	// joinTimeout is how long a loser of the Domain lock waits for the winner's
 	// publication (design section 2).
 	joinTimeout = 60 * time.Second
+
+	// sweepTimeout bounds the wait for a dead coordinator's lock.
+	sweepTimeout = time.Second
 
 	// joinPoll is how often it looks.
 	joinPoll = 10 * time.Millisecond
@@ -76,36 +80,42 @@ func Run(ctx context.Context, o RunOptions) (int, error) {
 	if os.Getuid() == 0 {
 		return 0, errRoot
 	}
-	c, err := newClient(o)
+	// From the first moment on a signal is an interruption that is reported, and
+	// no death without a word. From a session on, signals are the session's.
+	early := catchInterrupt(ctx)
+	defer func() { early.release() }()
+	c, err := newClient(o) //nolint:contextcheck // looks at files; nothing in it waits
 	if err != nil {
 		return 0, err
 	}
-	// Until a session is attached, a signal ends the start; from then on signals
-	// belong to the session.
-	startCtx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT)
-	defer stop()
 	deadline := time.Now().Add(joinTimeout)
 	for {
-		conn, err := c.connect(startCtx, deadline)
+		conn, err := c.connect(early.ctx, deadline)
 		o.UI.Settle()
+		if early.release() {
+			if err == nil {
+				_ = conn.Close()
+			}
+			return 0, errInterrupted
+		}
 		if err != nil {
 			return 0, err
 		}
-		stop()
 		status, err := attach.Run(ctx, conn, c.open, attach.Stdio{In: o.Stdin, Out: o.Stdout, Err: o.Stderr, Notice: o.UI.Notice})
-		var refused *attach.RefusedError
-		if errors.As(err, &refused) {
-			switch refused.Why {
-			case protocol.RefusedNotReady:
-				// The Domain is just ending; the next look finds it gone.
-				startCtx, stop = signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT)
-				if err := pause(startCtx); err != nil {
-					return 0, err
-				}
-				continue
-			case protocol.RefusedFingerprint:
-				return 0, &fingerprintError{profile: c.domain.Profile, differences: refused.Detail}
+		if lost, ok := errors.AsType[*attach.LostError](err); ok && lost.Gone {
+			c.sweep()
+		}
+		refused, ok := errors.AsType[*attach.RefusedError](err)
+		switch {
+		case ok && refused.Why == protocol.RefusedNotReady:
+			// The Domain is just ending; a later look finds it gone.
+			early = catchInterrupt(ctx)
+			if err := pause(early.ctx); err != nil {
+				return 0, err
 			}
+			continue
+		case ok && refused.Why == protocol.RefusedFingerprint:
+			return 0, &fingerprintError{profile: c.domain.Profile, differences: refused.Detail}
 		}
 		return status, err
 	}
@@ -127,9 +137,11 @@ type client struct {
 	domain  *config.Domain
 	facts   hostfacts.Facts
 	env     hostfacts.Env
-	runtime string // the Domain's runtime directory
+	host    paths.Host
+	runtime string // the Domain's runtime directory, should this process start it
 	root    paths.DomainRoot
 	open    pc.OpenRequest
+	holder  generation.Holder
 }
 
 // newClient resolves everything that can be refused before anything starts.
@@ -152,13 +164,16 @@ func newClient(o RunOptions) (*client, error) {
 	workspace := o.Workspace
 	if workspace == "" {
 		if workspace, err = os.Getwd(); err != nil {
-			return nil, fmt.Errorf("cannot find the current directory: %w", err)
+			return nil, &hintError{
+				text: "cannot find the current directory: " + err.Error(),
+				hint: "change to a directory that exists, or name one with --workspace DIR",
+			}
 		}
 	}
 	if workspace, err = filepath.Abs(workspace); err != nil {
 		return nil, fmt.Errorf("cannot find the workspace: %w", err)
 	}
-	c := &client{o: o}
+	c := &client{o: o, host: h}
 	if c.domain, err = cfg.Resolve(profile, workspace); err != nil {
 		return nil, err
 	}
@@ -168,16 +183,32 @@ func newClient(o RunOptions) (*client, error) {
 	if c.env, err = hostfacts.Current(c.domain.DataRoot); err != nil {
 		return nil, err
 	}
+	c.env.Untrusted = c.untrusted()
 	if c.facts, err = hostfacts.Quick(context.Background(), c.env); err != nil {
 		return nil, err
 	}
-	return c, c.places(h)
+	return c, c.places()
+}
+
+// untrusted are the directories on the host in which this sandbox, or another
+// Domain's, can write.
+func (c *client) untrusted() []string {
+	out := []string{c.domain.DataRoot, c.domain.Workspace.Path}
+	if c.env.OwnPath() {
+		out = append(out, c.host.Workspaces(c.domain.DataRoot)...)
+	}
+	for _, v := range c.domain.Volumes {
+		if v.Mode == config.VolumeRW {
+			out = append(out, v.Host)
+		}
+	}
+	return out
 }
 
 // places opens the Domain's directories and checks that every socket address
 // that will be needed fits.
-func (c *client) places(h paths.Host) error {
-	rt, warning, err := h.Runtime()
+func (c *client) places() error {
+	rt, warning, err := c.host.Runtime()
 	if err != nil {
 		return err
 	}
@@ -185,11 +216,14 @@ func (c *client) places(h paths.Host) error {
 		c.o.UI.Notice(warning)
 	}
 	c.runtime = rt.DomainPath(c.domain.ID)
-	if err := paths.CheckSockets(c.runtime, coordinator.SocketNames()...); err != nil {
+	if err := paths.CheckSockets(c.runtime, generation.SocketNames()...); err != nil {
 		return err
 	}
-	data, err := h.OpenDataRoot(c.domain.DataRoot)
+	data, err := c.host.OpenDataRoot(c.domain.DataRoot)
 	if err != nil {
+		return err
+	}
+	if err := fskind.Check(data.Path()); err != nil {
 		return err
 	}
 	if c.root, err = data.Domain(c.domain.ID); err != nil {
@@ -213,7 +247,7 @@ func (c *client) request() error {
 		vars = append(vars, v)
 	}
 	env, warnings := sessionenv.Build(c.domain.Env, vars, os.LookupEnv)
-	for _, w := range warnings {
+	for _, w := range append(warnings, netpolicy.ProxyWarnings(environment(env))...) {
 		c.o.UI.Notice(w)
 	}
 	c.open = pc.OpenRequest{
@@ -240,12 +274,23 @@ func (c *client) request() error {
 	return nil
 }
 
+// environment is K=V pairs as a map.
+func environment(pairs []string) map[string]string {
+	m := make(map[string]string, len(pairs))
+	for _, kv := range pairs {
+		if k, v, ok := strings.Cut(kv, "="); ok {
+			m[k] = v
+		}
+	}
+	return m
+}
+
 // connect returns a connection to the Domain's published coordinator, starting
 // one if this process wins the Domain lock. The loser of the lock prepares,
 // opens and cleans nothing: it waits for the winner's publication (OR-1).
 func (c *client) connect(ctx context.Context, deadline time.Time) (*control.Conn, error) {
 	for {
-		conn, err := control.Dial(ctx, c.runtime, c.domain.Profile, c.domain.ID)
+		conn, err := c.dial(ctx)
 		if err == nil {
 			return conn, nil
 		}
@@ -268,13 +313,13 @@ func (c *client) connect(ctx context.Context, deadline time.Time) (*control.Conn
 			}
 			continue
 		}
-		holder := readHolder(lock)
+		c.holder = generation.ReadHolder(lock)
 		_ = lock.Close()
 		if !errors.Is(err, unix.EWOULDBLOCK) {
 			return nil, fmt.Errorf("lock the Domain: %w", err)
 		}
 		if time.Now().After(deadline) {
-			return nil, &heldError{holder: holder, waited: joinTimeout}
+			return nil, &heldError{holder: c.holder.String(), waited: joinTimeout}
 		}
 		if err := pause(ctx); err != nil {
 			return nil, err
@@ -282,21 +327,84 @@ func (c *client) connect(ctx context.Context, deadline time.Time) (*control.Conn
 	}
 }
 
+// dial connects to the Domain's coordinator in whichever runtime directory of
+// this user it has published itself: one that was started without
+// XDG_RUNTIME_DIR is not where this process would put it, and one that was
+// started with it is where the holder of the Domain lock says (case 100).
+func (c *client) dial(ctx context.Context) (*control.Conn, error) {
+	var dirs []string
+	for _, rt := range c.host.Runtimes() {
+		dirs = append(dirs, rt.DomainPath(c.domain.ID))
+	}
+	if d := c.holder.RuntimeDir; d != "" && !slices.Contains(dirs, d) {
+		dirs = append(dirs, d)
+	}
+	err := control.ErrNotPublished
+	for _, dir := range dirs {
+		var conn *control.Conn
+		conn, err = control.Dial(ctx, dir, c.domain.Profile, c.domain.ID)
+		if err == nil || !errors.Is(err, control.ErrNotPublished) {
+			return conn, err
+		}
+	}
+	return nil, err
+}
+
+// sweep removes the sockets of a coordinator that could not do it any more.
+// Nobody else would before the next start. Whoever holds the lock has its own,
+// or is about to.
+func (c *client) sweep() {
+	lock, err := c.root.OpenLock()
+	if err != nil {
+		return
+	}
+	defer lock.Close()
+	// The end of a process is no instant: its connections may be closed before
+	// its lock is.
+	for deadline := time.Now().Add(sweepTimeout); time.Now().Before(deadline); time.Sleep(joinPoll) {
+		if unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB) == nil {
+			c.sweepLocked()
+			return
+		}
+	}
+}
+
+// sweepLocked is sweep for the holder of the Domain lock.
+func (c *client) sweepLocked() {
+	for _, rt := range c.host.Runtimes() {
+		control.Sweep(rt.DomainPath(c.domain.ID))
+	}
+}
+
 // start starts a coordinator under the held lock and waits until it is ready.
 func (c *client) start(ctx context.Context, lock *os.File) error {
-	if err := c.root.Claim(c.domain.Profile, c.domain.Workspace.Path, time.Now()); err != nil {
-		return err
-	}
-	generation, err := coordinator.NewGeneration(time.Now())
+	// The generation that held the lock before may have removed its directory
+	// after this process had looked.
+	rt, _, err := c.host.Runtime()
 	if err != nil {
 		return err
 	}
-	logDir, err := c.root.EnsureLog(generation)
+	if _, err := rt.Domain(c.domain.ID); err != nil {
+		return err
+	}
+	if err := c.root.Claim(c.domain.Profile, c.domain.Workspace.Path, time.Now()); err != nil {
+		return err
+	}
+	if len(c.domain.PersistentDirs) > 0 {
+		if err := c.root.BindAnchors(c.facts.Mapping.Mode, time.Now()); err != nil {
+			return err
+		}
+	}
+	id, err := generation.NewID(time.Now())
+	if err != nil {
+		return err
+	}
+	logDir, err := c.root.EnsureLog(id)
 	if err != nil {
 		return err
 	}
 	c.o.UI.Verbose(logDir)
-	log, err := coordinator.OpenLog(filepath.Join(logDir, "coordinator.log"))
+	log, err := generation.OpenLog(filepath.Join(logDir, "coordinator.log"))
 	if err != nil {
 		return err
 	}
@@ -305,11 +413,11 @@ func (c *client) start(ctx context.Context, lock *os.File) error {
 	if err != nil {
 		return err
 	}
-	req := coordinator.Request{
-		Domain: *c.domain, Generation: generation, RuntimeDir: c.runtime, LogDir: logDir,
+	req := generation.Request{
+		Domain: *c.domain, Generation: id, RuntimeDir: c.runtime, LogDir: logDir,
 		Executable: exe, Tools: c.facts.Tools, Mapping: spawn.NewMapping(c.facts),
 	}
-	seq, err := spawn.Coordinator(exe, lock, log, coordinatorEnv())
+	seq, err := spawn.Coordinator(exe, lock, log, coordinatorEnv(c.env.SearchPath()))
 	if err != nil {
 		return err
 	}
@@ -317,7 +425,11 @@ func (c *client) start(ctx context.Context, lock *os.File) error {
 	for _, w := range c.facts.Warnings {
 		c.o.UI.Notice(w)
 	}
-	return c.explain(ctx, coordinator.AwaitReady(ctx, seq, &req, c.o.UI))
+	err = generation.AwaitReady(ctx, seq, &req, c.o.UI)
+	if _, ok := errors.AsType[*generation.DiedError](err); ok {
+		c.sweepLocked()
+	}
+	return c.explain(ctx, err)
 }
 
 // explain puts a failed start down to the host where the host is to blame.
@@ -335,9 +447,10 @@ func (c *client) explain(ctx context.Context, err error) error {
 }
 
 // coordinatorEnv is all that a coordinator gets of its starter's environment:
-// where the user's own places are, and what reaches an image registry.
-func coordinatorEnv() []string {
-	env := []string{"PATH=" + os.Getenv("PATH")}
+// where the user's own places are, and what reaches an image registry. Its PATH,
+// in which credential helpers are found, is path.
+func coordinatorEnv(path []string) []string {
+	env := []string{"PATH=" + strings.Join(path, string(filepath.ListSeparator))}
 	for _, name := range []string{
 		"HOME", "XDG_RUNTIME_DIR", "XDG_CONFIG_HOME", "DOCKER_CONFIG", "TMPDIR",
 		"HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy",
@@ -361,15 +474,4 @@ func executable() (string, error) {
 		return "", fmt.Errorf("cannot find the running program: %w", err)
 	}
 	return exe, nil
-}
-
-// readHolder reads what the lock's holder wrote about itself.
-func readHolder(lock *os.File) string {
-	b := make([]byte, 128)
-	n, _ := lock.ReadAt(b, 0)
-	pid, since, ok := strings.Cut(strings.TrimSpace(string(b[:n])), " ")
-	if !ok {
-		return "another process"
-	}
-	return fmt.Sprintf("process %q since %q", pid, since)
 }

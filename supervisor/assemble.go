@@ -29,7 +29,7 @@ const maxPlan = 8 << 20
 type assembled struct {
 	plan  *os.File // the sealed plan
 	slirp *slirp.Process
-	netns *os.File
+	netns *netns.Pair
 }
 
 // assemble is the second stage: new user, mount and cgroup namespaces, the
@@ -91,11 +91,11 @@ func build(ctx context.Context, seq *wire.Seq, rep *reporter, entry launcher.Ent
 	if a.netns, err = netns.Create(&plan.Network, faults.Read().DropDeny); err != nil {
 		return a, plan, &stepError{"network", err}
 	}
-	if a.slirp, err = slirp.Start(ctx, &plan.Slirp, &plan.Network, a.netns); err != nil {
+	if a.slirp, err = slirp.Start(ctx, &plan.Slirp, &plan.Network, a.netns.Outer); err != nil {
 		return a, plan, &stepError{"network", err}
 	}
 	rep.log.Info("slirp4netns", "pid", a.slirp.Child.PID, "sandboxed", a.slirp.Sandboxed)
-	ids, err := mounts.Assemble(plan)
+	ids, err := mounts.Assemble(plan, a.netns.Inner)
 	if err != nil {
 		return a, plan, &stepError{"anchor", err}
 	}
@@ -152,15 +152,15 @@ func readPlan(f *os.File, size int64) (*launch.Plan, error) {
 	return launch.Decode(b)
 }
 
-// become enters the enforcement network namespace and replaces the process
-// image, so that every thread of the next one is inside. It returns only an
-// error.
+// become enters the outer network namespace, which enforces the policy, and
+// replaces the process image, so that every thread of the next one is inside.
+// It returns only an error.
 //
 // The calling thread is the one that started slirp4netns, and the one that
 // survives the exec: the kernel gives it the process's identity, and with it
 // keeps the children that it started. All others end.
 func become(a *assembled, entry launcher.Entry) error {
-	if err := unix.Setns(int(a.netns.Fd()), unix.CLONE_NEWNET); err != nil {
+	if err := unix.Setns(int(a.netns.Outer.Fd()), unix.CLONE_NEWNET); err != nil {
 		return &stepError{"network", os.NewSyscallError("setns", err)}
 	}
 	argv := []string{

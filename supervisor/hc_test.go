@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"os"
 	"os/exec"
+	"os/user"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -72,7 +73,7 @@ func mkdirs(t testing.TB, paths ...string) {
 func newWorld(t testing.TB) *world {
 	t.Helper()
 	testgate.Need(t, testgate.UserNS, testgate.Runsc, testgate.Slirp, testgate.SubIDs, testgate.Tun, testgate.Busybox)
-	dir, err := os.MkdirTemp("", "lz")
+	dir, err := os.MkdirTemp("", "lz") //nolint:usetesting // short: sockets lie in it
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -135,6 +136,10 @@ func lookPath(t testing.TB, name string) string {
 // subIDArgs renders the caller's subordinate ranges as flags.
 func subIDArgs(t testing.TB) []string {
 	t.Helper()
+	me, err := user.Current()
+	if err != nil {
+		t.Fatal(err)
+	}
 	find := func(file string) string {
 		b, err := os.ReadFile(file)
 		if err != nil {
@@ -142,7 +147,7 @@ func subIDArgs(t testing.TB) []string {
 		}
 		for line := range strings.Lines(string(b)) {
 			f := strings.Split(strings.TrimSpace(line), ":")
-			if len(f) == 3 && (f[0] == os.Getenv("USER") || f[0] == strconv.Itoa(os.Getuid())) {
+			if len(f) == 3 && (f[0] == me.Username || f[0] == me.Uid) {
 				return f[1] + ":" + f[2]
 			}
 		}
@@ -304,7 +309,7 @@ func (c *coordinator) expect(kind wire.Kind, v any) {
 // coordinator does.
 func (w *world) freshState(t testing.TB) {
 	t.Helper()
-	state, err := os.MkdirTemp(w.dir, "state")
+	state, err := os.MkdirTemp(w.dir, "state") //nolint:usetesting // part of the world
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -373,8 +378,12 @@ func (c *coordinator) reap(d time.Duration) syscall.WaitStatus {
 }
 
 // exec runs a command in the sandbox from the host's namespaces.
-func (c *coordinator) exec(args ...string) (string, error) {
+func (c *coordinator) exec(args ...string) (string, error) { return c.execInput("", args...) }
+
+// execInput runs a command in the sandbox with the given standard input.
+func (c *coordinator) execInput(in string, args ...string) (string, error) {
 	cmd := exec.Command(binary("runsc"), append([]string{"--root=" + c.w.plan.Runsc.StateDir, "--rootless", "exec", c.w.plan.SandboxID}, args...)...)
+	cmd.Stdin = strings.NewReader(in)
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out
 	err := cmd.Run()

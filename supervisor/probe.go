@@ -28,8 +28,7 @@ func probe(args []string, stderr io.Writer) int {
 		Death: unix.SIGKILL,
 	})
 	if err != nil {
-		var s *launcher.StepError
-		if errors.As(err, &s) {
+		if s, ok := errors.AsType[*launcher.StepError](err); ok {
 			return probeFailed(stderr, s.Step, s.Err)
 		}
 		return probeFailed(stderr, "clone", err)
@@ -61,9 +60,8 @@ func probeInside(args []string, stderr io.Writer) int {
 // probeFailed prints the probe's one line. An error that is no errno is
 // printed whole.
 func probeFailed(stderr io.Writer, step string, err error) int {
-	var errno syscall.Errno
 	what := err.Error()
-	if errors.As(err, &errno) {
+	if errno, ok := errors.AsType[syscall.Errno](err); ok {
 		what = unix.ErrnoName(errno)
 	}
 	_, _ = fmt.Fprintf(stderr, "%s: %s\n", step, what)

@@ -52,8 +52,7 @@ func (e *stepError) Unwrap() error { return e.err }
 
 // failure reports err under its step.
 func (r *reporter) failure(err error) {
-	var s *stepError
-	if errors.As(err, &s) {
+	if s, ok := errors.AsType[*stepError](err); ok {
 		r.failed(s.step, s.err)
 		return
 	}

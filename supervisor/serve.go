@@ -15,6 +15,7 @@ import (
 	"lazaret.dev/lazaret/protocol/launch"
 	"lazaret.dev/lazaret/protocol/netpolicy"
 	"lazaret.dev/lazaret/protocol/wire"
+	"lazaret.dev/lazaret/supervisor/internal/arp"
 	"lazaret.dev/lazaret/supervisor/internal/faults"
 	"lazaret.dev/lazaret/supervisor/internal/launcher"
 	"lazaret.dev/lazaret/supervisor/internal/mounts"
@@ -137,11 +138,15 @@ func (s *server) bringUp() error {
 	if err := s.attest(); err != nil {
 		return &stepError{"network", err}
 	}
+	// Late packets are no failure: without it the first answers come late.
+	if err := arp.Announce(netpolicy.TapName, s.plan.Network.Address.Addr()); err != nil {
+		s.rep.log.Warn("announce", "error", err.Error())
+	}
 	if err := s.expectStart(); err != nil {
 		return err
 	}
-	if n := faults.Read().DropDenyLate; n >= 0 {
-		if err := netns.DropRoute(&s.plan.Network, n); err != nil {
+	if f := faults.Read().DropDenyLate; f != netns.NoFault {
+		if err := s.dropRoute(f); err != nil {
 			return err
 		}
 	}
@@ -155,7 +160,12 @@ func (s *server) bringUp() error {
 
 // attest observes the network and reports it.
 func (s *server) attest() error {
-	ns, err := netns.Observe(&s.plan.Network)
+	inner, err := os.Open(s.layout.NetNS)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = inner.Close() }()
+	ns, err := netns.Observe(&s.plan.Network, inner)
 	if err != nil {
 		return err
 	}
@@ -178,6 +188,16 @@ func (s *server) attest() error {
 	return nil
 }
 
+// dropRoute is a fault: a deny route goes after it was attested.
+func (s *server) dropRoute(f netns.Fault) error {
+	inner, err := os.Open(s.layout.NetNS)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = inner.Close() }()
+	return netns.DropRoute(&s.plan.Network, inner, f)
+}
+
 // expectStart waits for the gate to open.
 func (s *server) expectStart() error {
 	select {
@@ -197,14 +217,17 @@ func (s *server) expectStart() error {
 // awaitSandbox waits until the sandbox answers, and reports it.
 func (s *server) awaitSandbox() error {
 	ctx, cancel := context.WithCancel(context.Background())
-	running := make(chan error, 1)
-	go func() { running <- s.runsc.Running(ctx) }()
+	var started error
+	running := make(chan struct{})
+	go func() {
+		defer close(running)
+		started = s.runsc.Running(ctx)
+	}()
 	err := func() error {
 		select {
-		case err := <-running:
-			running <- nil
-			if err != nil {
-				return &stepError{"sandbox", err}
+		case <-running:
+			if started != nil {
+				return &stepError{"sandbox", started}
 			}
 			return nil
 		case p := <-s.packets:

@@ -9,8 +9,9 @@
 //	first stage   host namespaces; makes the user, mount and cgroup namespaces
 //	              and exits. Its child is adopted by the Host Coordinator.
 //	assemble      in them, but in the host's network namespace: makes the
-//	              enforcement namespace, starts slirp4netns, builds the mounts,
-//	              enters the enforcement namespace and execs itself.
+//	              enforcement namespace and the sandbox's below it, starts
+//	              slirp4netns, builds the mounts, enters the enforcement
+//	              namespace and execs itself.
 //	serve         wholly inside: attests, runs runsc, supervises, tears down.
 //
 // What dies with whom: the supervisor with the Host Coordinator (the lease's
@@ -74,8 +75,10 @@ func Main(args []string, stderr io.Writer) int {
 	case "":
 		return supervise(args, stderr)
 	case modeAssemble:
+		rename()
 		return assemble(args, stderr)
 	case modeServe:
+		rename()
 		return serve(args, stderr)
 	case modeEnter:
 		return enter(args, stderr)
@@ -92,6 +95,10 @@ func Main(args []string, stderr io.Writer) int {
 		return exitUsage
 	}
 }
+
+// rename gives the process its program's name, which ps and the like show. An
+// exec of /proc/self/exe leaves it as "exe".
+func rename() { _ = os.WriteFile("/proc/self/comm", []byte("lazaret-supervisor"), 0) }
 
 // report prints err and returns the exit status.
 func report(stderr io.Writer, err error) int {

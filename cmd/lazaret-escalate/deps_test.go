@@ -14,7 +14,7 @@ func TestDependencies(t *testing.T) {
 		t.Fatal(err)
 	}
 	own := false
-	for _, p := range strings.Fields(string(out)) {
+	for p := range strings.FieldsSeq(string(out)) {
 		switch {
 		case p == "lazaret.dev/lazaret/cmd/lazaret-escalate":
 			own = true

@@ -80,7 +80,7 @@ func (u *ui) Progress(p control.Progress) {
 	}
 	u.phase, u.drawn = p.Phase, time.Now()
 	if p.Item != "" {
-		text += ", " + p.Item
+		text += ", " + printable(strings.ReplaceAll(p.Item, "\n", " "))
 	}
 	if p.Total > 0 {
 		text += " " + bar(p.Done, p.Total)
@@ -120,11 +120,19 @@ func (u *ui) Notice(text string) {
 	}
 }
 
-// line prints text, each of its lines with the prefix.
+// line prints text, each of its lines with the prefix. The text may quote names
+// that others chose. A carriage return at a line's end is for a terminal in raw
+// mode.
 func (u *ui) line(text string) {
 	u.erase()
 	for l := range strings.Lines(strings.TrimRight(text, "\n")) {
-		fmt.Fprintf(u.w, "lazaret: %s\n", strings.TrimRight(l, "\n"))
+		l = strings.TrimRight(l, "\n")
+		l, cr := strings.CutSuffix(l, "\r")
+		end := "\n"
+		if cr {
+			end = "\r\n"
+		}
+		fmt.Fprintf(u.w, "lazaret: %s%s", printable(l), end)
 	}
 }
 
@@ -150,15 +158,14 @@ func (u *ui) exit(err error) int {
 	if errors.As(err, &status) {
 		return status.ExitStatus()
 	}
-	u.line("error: " + printable(err.Error()))
+	u.line("error: " + err.Error())
 	var hint interface{ Hint() string }
 	if errors.As(err, &hint) && hint.Hint() != "" {
 		for l := range strings.Lines(hint.Hint()) {
 			u.line("hint: " + strings.TrimRight(l, "\n"))
 		}
 	}
-	var usage *usageError
-	if errors.As(err, &usage) {
+	if _, ok := errors.AsType[*usageError](err); ok {
 		return exitUsage
 	}
 	return u.fail
@@ -220,7 +227,7 @@ func (f *follower) start(dir string, u *ui) {
 		offsets := map[string]int64{}
 		for {
 			for _, name := range logNames {
-				offsets[name] += copyNew(root, name, offsets[name], u)
+				offsets[name] = copyNew(root, name, offsets[name], u)
 			}
 			select {
 			case <-ctx.Done():
@@ -238,20 +245,24 @@ func (f *follower) stop() {
 	}
 }
 
-// copyNew prints the complete lines that a file has got since offset.
+// copyNew prints the complete lines that a file has got since offset, and
+// returns the new offset. A file that is shorter than that was cut.
 func copyNew(root *os.Root, name string, offset int64, u *ui) int64 {
 	file, err := root.Open(name)
 	if err != nil {
-		return 0
+		return offset
 	}
 	defer file.Close()
+	if fi, err := file.Stat(); err == nil && fi.Size() < offset {
+		offset = 0
+	}
 	b, err := io.ReadAll(io.NewSectionReader(file, offset, 1<<20))
 	if err != nil {
-		return 0
+		return offset
 	}
 	end := strings.LastIndexByte(string(b), '\n') + 1
 	for l := range strings.Lines(string(b[:end])) {
-		u.Notice(strings.TrimSuffix(name, ".log") + ": " + printable(strings.TrimRight(l, "\n")))
+		u.Notice(strings.TrimSuffix(name, ".log") + ": " + strings.TrimRight(l, "\n"))
 	}
-	return int64(end)
+	return offset + int64(end)
 }

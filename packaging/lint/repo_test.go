@@ -351,8 +351,12 @@ func TestFileSizes(t *testing.T) {
 				t.Errorf("%s/%s has %d lines, more than 500", p.ImportPath, name, lines)
 			}
 		}
-		if code > 1000 {
-			t.Errorf("%s has %d lines of code, more than 1,000", p.ImportPath, code)
+		limit := 1000
+		if p.ImportPath == module+"/protocol" {
+			limit = 1300 // one state machine: a border through it would be between events of one state
+		}
+		if code > limit {
+			t.Errorf("%s has %d lines of code, more than %d", p.ImportPath, code, limit)
 		}
 	}
 }

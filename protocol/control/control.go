@@ -24,6 +24,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 
 	"lazaret.dev/lazaret/protocol"
 	"lazaret.dev/lazaret/protocol/wire"
@@ -219,12 +220,16 @@ type StartFailed struct {
 	Log   string `json:"log,omitempty"`
 }
 
-// Decode decodes a frame's JSON payload strictly.
+// Decode decodes a frame's JSON payload strictly: one value, and nothing after
+// it.
 func Decode(b []byte, v any) error {
 	d := json.NewDecoder(bytes.NewReader(b))
 	d.DisallowUnknownFields()
 	if err := d.Decode(v); err != nil {
 		return fmt.Errorf("malformed message: %w", err)
+	}
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+		return errors.New("malformed message: trailing data")
 	}
 	return nil
 }

@@ -7,8 +7,8 @@
 //
 //	HC                                   RS (first stage, host namespaces)
 //	 │  start lazaret-supervisor, fd 3 = socket, fd 4 = log
-//	 │                                    │ clone into user+mount+cgroup namespaces,
-//	 │                                    │ write the id maps, exec itself
+//	 │                                    │ clone into user+mount+cgroup namespaces as
+//	 │                                    │ a child of HC's, write the id maps, exit 0
 //	 │ ◄──────────────── hello{version, pid, start, mapping}
 //	 │ plan{} + fd(memfd, sealed) ──────► │
 //	 │ ◄──────── anchor_ready{mount ids}  │ overlays, workspace, files   (Starting: anchor)
@@ -24,8 +24,18 @@
 //	 │ ◄─────────────────────────── EOF   │ exit 0
 //
 // At any time before stopped{mounts}, RS may send failed{step, error}: it is
-// the only report of that error, RS logs it and prints nothing, and tears down
-// by itself. A message out of this order is an error on either side.
+// the only report of that error and RS's last message. RS logs it, prints
+// nothing, tears down by itself, and ends with status 1. The first stage sends
+// it too, before hello, when there is nothing to say hello. A message out of
+// this order is an error on either side.
+//
+// HC may send stop at any time after plan; RS acts on it once it has sent
+// anchor_ready. After helper_lost, RS tears down by itself as after stop.
+//
+// HC must reap RS, whose pid hello gives: it is HC's own child although the
+// first stage cloned it. HC must start the first stage on a thread that does
+// not end before HC; RS asks for SIGTERM at its parent's death, which the
+// kernel binds to that thread. (RS looks whether HC lives before it heeds it.)
 package handoff
 
 import "lazaret.dev/lazaret/protocol/wire"
@@ -89,7 +99,11 @@ type AnchorReady struct {
 	MountIDs map[string]uint64 `json:"mount_ids"` // sandbox path → mount id (statx)
 }
 
-// NetworkReady attests the enforcement namespace as observed, not as asked for.
+// NetworkReady attests the network as observed, not as asked for. There are two
+// namespaces: the sandbox is in an inner one, and all that leaves it is
+// forwarded by the kernel of an outer one, which is the enforcement namespace
+// and the supervisor's own. Both have been compared with the policy; what the
+// fingerprint binds is the outer one's identity.
 type NetworkReady struct {
 	Fingerprint string `json:"fingerprint"` // network readiness fingerprint
 	NetNS       uint64 `json:"net_ns"`      // inode of the enforcement namespace

@@ -83,8 +83,10 @@ func (id Identity) validate() error {
 		return fmt.Errorf("unknown role %q", id.Role)
 	}
 	for _, f := range []struct{ what, v string }{
-		{"profile", id.Profile}, {"Domain ID", id.DomainID},
-		{"generation", id.Generation}, {"component", id.Component},
+		{"profile", id.Profile},
+		{"Domain ID", id.DomainID},
+		{"generation", id.Generation},
+		{"component", id.Component},
 	} {
 		if !token.MatchString(f.v) {
 			return fmt.Errorf("identity: %s %q is not valid", f.what, f.v)

@@ -5,8 +5,9 @@ import (
 	"strings"
 	"testing"
 
-	"lazaret.dev/lazaret/protocol/identity"
 	"pgregory.net/rapid"
+
+	"lazaret.dev/lazaret/protocol/identity"
 )
 
 // SR-9: one identity has one encoding, and nothing else parses as it.

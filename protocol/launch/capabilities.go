@@ -18,6 +18,5 @@ func Capabilities() []string {
 		"CAP_SETPCAP",
 		"CAP_SETUID",
 		"CAP_SYS_CHROOT",
-		"CAP_SYS_PTRACE",
 	}
 }

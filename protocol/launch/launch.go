@@ -108,6 +108,10 @@ type Files struct {
 	CABundle string `json:"ca_bundle,omitempty"`
 }
 
+// GuestCABundle is where CABundle alone can be found inside, for programs that
+// have a bundle of their own and take another file in addition.
+const GuestCABundle = "/run/lazaret/ca.pem"
+
 // Runsc says how the attached runsc client is started.
 type Runsc struct {
 	Path     string `json:"path"`      // absolute path of the binary

@@ -76,6 +76,11 @@ var Loopback = netip.AddrFrom4([4]byte{127, 0, 0, 1})
 // must be installed: denies first, then the gateway's, so that at no moment a
 // denied destination is reachable.
 //
+// They are no boundary in the namespace that runsc reads: the sandbox's kernel
+// passes a loopback route by when a socket is bound to the sandbox's own
+// address, or to its interface. They are one in a namespace around it, whose
+// kernel forwards by destination alone.
+//
 // A denied 0.0.0.0/0 becomes its two halves, and there is no default route
 // then: runsc silently drops a default route of lo.
 func (p *Policy) Routes() []Route {
@@ -114,18 +119,6 @@ var (
 	everything = netip.PrefixFrom(netip.IPv4Unspecified(), 0)
 	halves     = [...]netip.Prefix{netip.MustParsePrefix("0.0.0.0/1"), netip.MustParsePrefix("128.0.0.0/1")}
 )
-
-// Uplink returns the address, with its on-link prefix, that the outer side of a
-// pair of namespaces has on the tap device: the first of the network, which
-// slirp4netns leaves free.
-//
-// Routes alone are no boundary in the namespace that runsc reads: the
-// sandbox's kernel passes a loopback route by when a socket is bound to the
-// sandbox's own address, or to its interface. They are one in a namespace
-// around it, whose kernel forwards by destination alone.
-func (p *Policy) Uplink() netip.Prefix {
-	return netip.PrefixFrom(p.Address.Masked().Addr().Next(), p.Address.Bits())
-}
 
 // Render prints the policy for people and for golden tests, one rule a line.
 func (p *Policy) Render() string {

@@ -158,11 +158,3 @@ func TestActionRefusesTheUnknown(t *testing.T) {
 		t.Errorf("deny: %v %v", r.Action, err)
 	}
 }
-
-func TestUplinkIsFree(t *testing.T) {
-	p := policy()
-	u := p.Uplink()
-	if u.Masked() != p.Address.Masked() || u.Addr() == p.Address.Addr() || u.Addr() == p.Gateway || u.Addr() == p.DNS {
-		t.Errorf("uplink %s of %s", u, p.Render())
-	}
-}

@@ -27,6 +27,7 @@ const (
 	Internet  Gate = "internet"  // the test internet's namespaces (LAZARET_TEST_NETNS)
 	UserNS    Gate = "userns"    // not root, and user namespaces work
 	Busybox   Gate = "busybox"   // a static busybox, for small root trees
+	Faults    Gate = "faults"    // a supervisor with fault points (LAZARET_TEST_FAULTY)
 )
 
 // BusyboxPath is where the gate Busybox expects it.
@@ -82,6 +83,10 @@ func closed(g Gate) string {
 	case Internet:
 		if os.Getenv("LAZARET_TEST_NETNS") == "" {
 			return "LAZARET_TEST_NETNS is not set: run through make test"
+		}
+	case Faults:
+		if os.Getenv("LAZARET_TEST_FAULTY") == "" {
+			return "LAZARET_TEST_FAULTY is not set: run through make test"
 		}
 	case SubIDs:
 		return noSubIDs()

@@ -8,12 +8,14 @@ package e2etest
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -33,7 +35,11 @@ type Home struct {
 	Runtime string // $XDG_RUNTIME_DIR
 	Project string // the Agent Workspace
 	Data    string // the data root
+	Tree    string // the installation whose lazaret runs; empty: the built tree
 	Env     []string
+
+	mu      sync.Mutex
+	leaders map[int]bool // the terminals' session leaders, which are no processes of ours
 }
 
 // Need gates what every end-to-end test needs.
@@ -67,7 +73,7 @@ func New(tb testing.TB) *Home {
 	}
 	tb.Cleanup(func() { _ = os.RemoveAll(dir) })
 	h := &Home{
-		tb: tb, Dir: filepath.Join(dir, "home"), Runtime: filepath.Join(dir, "run"),
+		tb: tb, leaders: map[int]bool{}, Dir: filepath.Join(dir, "home"), Runtime: filepath.Join(dir, "run"),
 		Project: filepath.Join(dir, "project"), Data: DataRoot(tb),
 	}
 	for _, d := range []string{h.Dir, h.Runtime, h.Project, filepath.Join(h.Dir, ".config/lazaret")} {
@@ -86,7 +92,11 @@ func New(tb testing.TB) *Home {
 // may begin with tables.
 func (h *Home) Config(text string) {
 	h.tb.Helper()
-	content := fmt.Sprintf("storage.data_root = %q\n%s", h.Data, text)
+	data, err := json.Marshal(h.Data) // a TOML string too
+	if err != nil {
+		h.tb.Fatal(err)
+	}
+	content := fmt.Sprintf("storage.data_root = %s\n%s", data, text)
 	if err := os.WriteFile(filepath.Join(h.Dir, ".config/lazaret/config.toml"), []byte(content), 0o600); err != nil {
 		h.tb.Fatal(err)
 	}
@@ -94,6 +104,13 @@ func (h *Home) Config(text string) {
 
 // Binary is the built lazaret.
 func Binary() string { return filepath.Join(testgate.Tree(), "bin/lazaret") }
+
+func (h *Home) binary() string {
+	if h.Tree != "" {
+		return filepath.Join(h.Tree, "bin/lazaret")
+	}
+	return Binary()
+}
 
 // Result is what a command has done.
 type Result struct {
@@ -103,7 +120,7 @@ type Result struct {
 
 // Command makes a command of the built lazaret in the project.
 func (h *Home) Command(ctx context.Context, args ...string) *exec.Cmd {
-	cmd := exec.CommandContext(ctx, Binary(), args...)
+	cmd := exec.CommandContext(ctx, h.binary(), args...)
 	cmd.Dir = h.Project
 	cmd.Env = h.Env
 	// A lazaret that is killed by a test's end must not leave its terminal's or

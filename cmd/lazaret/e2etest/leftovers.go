@@ -1,8 +1,11 @@
 package e2etest
 
 import (
+	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -11,8 +14,11 @@ import (
 // Proc is one process that belongs to a home's Domains.
 type Proc struct {
 	PID  int
-	Name string // "lazaret run", "lazaret _coordinator", "lazaret-supervisor", "runsc run", "runsc-gofer", "runsc-sandbox", "slirp4netns"
-	Args []string
+	PPID int
+	// Start is the start time: with it, a reused pid is another process.
+	Start string
+	Name  string // "lazaret run", "lazaret _coordinator", "lazaret-supervisor", "runsc run", "runsc-gofer", "runsc-sandbox", "slirp4netns"
+	Args  []string
 }
 
 // Processes lists the living processes of this home: those whose arguments or
@@ -22,26 +28,24 @@ func (h *Home) Processes() []Proc {
 	h.tb.Helper()
 	type entry struct {
 		Proc
-		ppid int
 		ours bool
 	}
 	all := map[int]*entry{}
+	h.mu.Lock()
+	leaders := maps.Clone(h.leaders)
+	h.mu.Unlock()
 	dirs, err := os.ReadDir("/proc")
 	if err != nil {
 		h.tb.Fatal(err)
 	}
 	for _, d := range dirs {
 		pid, err := strconv.Atoi(d.Name())
-		if err != nil || pid == os.Getpid() {
+		if err != nil || pid == os.Getpid() || leaders[pid] {
 			continue
 		}
 		dir := filepath.Join("/proc", d.Name())
-		stat, err := os.ReadFile(filepath.Join(dir, "stat"))
-		if err != nil {
-			continue
-		}
-		f := strings.Fields(string(stat[strings.LastIndexByte(string(stat), ')')+1:]))
-		if len(f) < 2 || f[0] == "Z" || f[0] == "X" {
+		f := procStat(pid)
+		if f == nil {
 			continue
 		}
 		ppid, _ := strconv.Atoi(f[1])
@@ -49,14 +53,14 @@ func (h *Home) Processes() []Proc {
 		environ, _ := os.ReadFile(filepath.Join(dir, "environ"))
 		args := strings.Split(strings.TrimRight(string(cmdline), "\x00"), "\x00")
 		all[pid] = &entry{
-			Proc: Proc{PID: pid, Name: procName(args), Args: args}, ppid: ppid,
+			Proc: Proc{PID: pid, PPID: ppid, Start: f[19], Name: procName(args), Args: args},
 			ours: strings.Contains(string(cmdline), h.Runtime) || strings.Contains(string(environ), h.Runtime),
 		}
 	}
 	for changed := true; changed; {
 		changed = false
 		for _, e := range all {
-			if p := all[e.ppid]; !e.ours && p != nil && p.ours {
+			if p := all[e.PPID]; !e.ours && p != nil && p.ours {
 				e.ours, changed = true, true
 			}
 		}
@@ -68,6 +72,38 @@ func (h *Home) Processes() []Proc {
 		}
 	}
 	return out
+}
+
+// procStat returns the fields of a living process's stat from its state on; nil
+// for one that is gone, or a zombie.
+func procStat(pid int) []string {
+	b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	if err != nil {
+		return nil
+	}
+	f := strings.Fields(string(b[strings.LastIndexByte(string(b), ')')+1:]))
+	if len(f) < 20 || f[0] == "Z" || f[0] == "X" {
+		return nil
+	}
+	return f
+}
+
+// Alive reports whether exactly this process lives.
+func (p Proc) Alive() bool {
+	f := procStat(p.PID)
+	return f != nil && f[19] == p.Start
+}
+
+// Gone fails the test unless, within the given time, none of the processes that
+// were there is left: NothingLeft cannot see one whose parents are gone and
+// whose arguments do not name the home.
+func (h *Home) Gone(were []Proc, within time.Duration) {
+	h.tb.Helper()
+	var left []Proc
+	Eventually(h.tb, within, func() bool {
+		left = slices.DeleteFunc(slices.Clone(were), func(p Proc) bool { return !p.Alive() })
+		return len(left) == 0
+	}, func() string { return fmt.Sprintf("left: %+v", left) })
 }
 
 func procName(args []string) string {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"slices"
 	"strconv"
@@ -17,16 +18,17 @@ const sessionVariable = "LAZARET_SESSION_ID="
 // The bounds of an end.
 const (
 	grace    = 500 * time.Millisecond // from TERM to KILL
-	endLimit = 5 * time.Second        // in all
+	endLimit = 3 * time.Second        // in all
 	interval = 10 * time.Millisecond
 )
 
-// End ends every process of a session: those whose session id is sid, and those
-// whose environment carries the Client Session's id, which setsid does not
-// shake off. They get HUP, TERM and CONT, then KILL until none is left. An error
-// says how many are left after endLimit.
+// End ends every process of a session: those whose session id is sid, their
+// children and the sessions that these have made, and those whose environment
+// carries the Client Session's id, which setsid does not shake off. They get HUP,
+// TERM and CONT, then KILL until none is left. An error says how many are left
+// after endLimit.
 //
-// A process that has changed both escapes until the sandbox ends. Sessions of
+// A process that has changed all of it escapes until the sandbox ends. Sessions of
 // one Domain are one trust domain (spec 2): the end of a session is tidiness,
 // not a boundary.
 func End(sid int, id string) error {
@@ -35,8 +37,12 @@ func End(sid int, id string) error {
 	}
 	start := time.Now()
 	told := map[int]bool{}
+	sids := map[int]bool{}
+	if sid > 1 {
+		sids[sid] = true
+	}
 	for clean := 0; ; {
-		pids, err := members("/proc", sid, id)
+		pids, err := members("/proc", sids, id)
 		if err != nil {
 			return err
 		}
@@ -70,8 +76,9 @@ func End(sid int, id string) error {
 	}
 }
 
-// members returns the live processes of a session, without pid 1 and the caller.
-func members(proc string, sid int, id string) ([]int, error) {
+// members returns the live processes of a session, without pid 1 and the
+// caller, and adds the sessions that it finds them in to sids.
+func members(proc string, sids map[int]bool, id string) ([]int, error) {
 	d, err := os.Open(proc)
 	if err != nil {
 		return nil, err
@@ -81,41 +88,61 @@ func members(proc string, sid int, id string) ([]int, error) {
 	if err != nil {
 		return nil, err
 	}
-	var out []int
+	all := map[int]process{}
 	for _, name := range names {
 		pid, err := strconv.Atoi(name)
-		if err != nil || pid <= 1 || pid == os.Getpid() {
+		if err != nil || pid <= 1 {
 			continue
 		}
 		stat, err := os.ReadFile(proc + "/" + name + "/stat")
 		if err != nil {
 			continue // it has ended
 		}
-		state, session, ok := parseStat(stat)
-		if !ok || state == 'Z' || state == 'X' {
-			continue
+		if p, ok := parseStat(stat); ok && p.state != 'Z' && p.state != 'X' {
+			all[pid] = p
 		}
-		if sid > 1 && session == sid || id != "" && hasVariable(proc+"/"+name+"/environ", sessionVariable+id) {
+	}
+	ours := map[int]bool{}
+	for changed := true; changed; {
+		changed = false
+		for pid, p := range all {
+			// The caller is no member, and neither are its children for that.
+			if pid == os.Getpid() || ours[pid] || !sids[p.session] && !ours[p.parent] {
+				continue
+			}
+			changed, ours[pid], sids[p.session] = true, true, true
+		}
+	}
+	out := slices.Collect(maps.Keys(ours))
+	for pid := range all {
+		if !ours[pid] && pid != os.Getpid() && id != "" && hasVariable(proc+"/"+strconv.Itoa(pid)+"/environ", sessionVariable+id) {
 			out = append(out, pid)
 		}
 	}
 	return out, nil
 }
 
-// parseStat returns the state and the session id of /proc/PID/stat. The
-// command's name, which its process chooses, may hold anything: the fields
-// begin behind the last parenthesis.
-func parseStat(b []byte) (state byte, session int, ok bool) {
+// process is what /proc/PID/stat says of a process.
+type process struct {
+	state   byte
+	parent  int
+	session int
+}
+
+// parseStat reads /proc/PID/stat. The command's name, which its process chooses,
+// may hold anything: the fields begin behind the last parenthesis.
+func parseStat(b []byte) (process, bool) {
 	i := bytes.LastIndexByte(b, ')')
 	if i < 0 {
-		return 0, 0, false
+		return process{}, false
 	}
 	f := bytes.Fields(b[i+1:])
 	if len(f) < 4 || len(f[0]) != 1 {
-		return 0, 0, false
+		return process{}, false
 	}
-	session, err := strconv.Atoi(string(f[3]))
-	return f[0][0], session, err == nil
+	parent, perr := strconv.Atoi(string(f[1]))
+	session, serr := strconv.Atoi(string(f[3]))
+	return process{state: f[0][0], parent: parent, session: session}, perr == nil && serr == nil
 }
 
 // hasVariable reports whether an environ file holds exactly this setting.

@@ -37,21 +37,26 @@ func (e *ExecError) Unwrap() error { return e.Err }
 // defaultPath is searched when the session has no PATH.
 const defaultPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
-// Exec becomes the command of args, which are [--login] [--cwd DIR] [--]
+// Exec becomes the command of args, which are [--login] [--tty] [--cwd DIR] [--]
 // COMMAND ARG..., so that the session's process is the command itself. With
 // --login, and no command, it becomes the user's login shell. It returns only
 // on failure: an *ExecError, or another error when args are not well-formed.
-func Exec(args []string) error {
-	var login bool
+//
+// With --tty, where the process has a terminal, the command runs on one of the
+// sandbox's own, and Exec returns its status.
+func Exec(args []string) (int, error) {
+	var login, tty bool
 	var cwd string
 options:
 	for len(args) > 0 {
 		switch args[0] {
 		case "--login":
 			login, args = true, args[1:]
+		case "--tty":
+			tty, args = true, args[1:]
 		case "--cwd":
 			if len(args) < 2 {
-				return errors.New("--cwd needs a value")
+				return 0, errors.New("--cwd needs a value")
 			}
 			cwd, args = args[1], args[2:]
 		case "--":
@@ -62,31 +67,36 @@ options:
 		}
 	}
 	if login != (len(args) == 0) {
-		return errors.New("_exec takes either a command or --login")
+		return 0, errors.New("_exec takes either a command or --login")
 	}
 	if cwd != "" {
 		if err := os.Chdir(cwd); err != nil {
-			return &ExecError{Status: statusLazaret, Reason: fmt.Sprintf("cannot enter %q", cwd), Err: cause(err)}
+			return 0, &ExecError{Status: statusLazaret, Reason: fmt.Sprintf("cannot enter %q", cwd), Err: cause(err)}
 		}
 	}
-	env := os.Environ()
-	if login {
-		shell, err := loginShell(os.Getuid())
-		if err != nil {
-			return err
-		}
-		return execute(shell, []string{"-" + filepath.Base(shell)}, env)
-	}
-	path, err := lookUp(args[0], os.Getenv("PATH"))
+	path, err := program(login, args)
 	if err != nil {
-		return err
+		return 0, err
 	}
-	return execute(path, args, env)
+	if login {
+		args = []string{"-" + filepath.Base(path)}
+	}
+	if tty {
+		return runOnTerminal(path, args, os.Environ())
+	}
+	return 0, execError(path, syscall.Exec(path, args, os.Environ()))
 }
 
-// execute replaces the process and tells apart why it could not.
-func execute(path string, argv, env []string) error {
-	err := syscall.Exec(path, argv, env)
+// program finds what to execute.
+func program(login bool, args []string) (string, error) {
+	if login {
+		return loginShell(os.Getuid())
+	}
+	return lookUp(args[0], os.Getenv("PATH"))
+}
+
+// execError tells apart why a program could not be executed.
+func execError(path string, err error) error {
 	if errors.Is(err, syscall.ENOENT) {
 		// The file was there a moment ago: what is missing is its interpreter.
 		return &ExecError{Status: statusCannot, Reason: fmt.Sprintf("cannot execute %q: its interpreter does not exist", path)}
@@ -152,8 +162,7 @@ func executable(file string) error {
 
 // cause strips the operation and the path, which the reason names already.
 func cause(err error) error {
-	var errno syscall.Errno
-	if errors.As(err, &errno) {
+	if errno, ok := errors.AsType[syscall.Errno](err); ok {
 		return errno
 	}
 	return err

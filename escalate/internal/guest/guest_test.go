@@ -18,9 +18,9 @@ func TestParseStat(t *testing.T) {
 		"7 (sh) SS 1 7 42":                       {0, 0, false},
 		"7 (sh) S 1 7 99999999999999999999999 0": {'S', 0, false},
 	} {
-		state, session, ok := parseStat([]byte(in))
-		if ok != want.ok || ok && (state != want.state || session != want.session) {
-			t.Errorf("%q: %q %d %t", in, state, session, ok)
+		p, ok := parseStat([]byte(in))
+		if ok != want.ok || ok && (p.state != want.state || p.session != want.session) {
+			t.Errorf("%q: %+v %t", in, p, ok)
 		}
 	}
 }

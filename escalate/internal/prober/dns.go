@@ -48,15 +48,20 @@ func (q *query) send() error {
 	return os.NewSyscallError("send", err)
 }
 
-// resendAfter is how long an answer may take before the question is repeated: a
-// datagram can be lost.
-const resendAfter = time.Second
+// An answer may take so long before the question is repeated, each time twice as
+// long as before: a datagram can be lost. And while slirp4netns does not know the
+// sandbox's hardware address it keeps the first answer back until something else
+// happens, which the next question is; the wait for it would be in every start.
+const (
+	resendFirst = 20 * time.Millisecond
+	resendMost  = time.Second
+)
 
 // wait waits for the answer, at most for timeout, and closes the query.
 func (q *query) wait(timeout time.Duration) error {
 	defer func() { _ = syscall.Close(q.fd) }()
 	start := time.Now()
-	next := resendAfter
+	next, step := resendFirst, resendFirst
 	b := make([]byte, 1500)
 	for {
 		n, _, err := syscall.Recvfrom(q.fd, b, 0)
@@ -76,7 +81,8 @@ func (q *query) wait(timeout time.Duration) error {
 			return fmt.Errorf("no answer within %s", timeout)
 		}
 		if passed >= next {
-			next += resendAfter
+			step = min(2*step, resendMost)
+			next += step
 			if err := q.send(); err != nil {
 				return err
 			}

@@ -45,6 +45,7 @@ func (e *RefusedError) Error() string {
 type LostError struct {
 	Reason string
 	Log    string // directory of the generation's logs, or empty
+	Gone   bool   // the coordinator has ended without a word
 }
 
 func (e *LostError) Error() string { return e.Reason }
@@ -93,35 +94,34 @@ func Run(ctx context.Context, c *control.Conn, req pc.OpenRequest, stdio Stdio) 
 		return 0, fmt.Errorf("open session: unexpected frame %q", typ)
 	}
 
-	a := &attachment{conn: c, stdio: stdio, tty: req.TTY, credit: make(chan int, 16)}
-	restore := func() {}
+	a := &attachment{conn: c, stdio: stdio, tty: req.TTY, credit: make(chan int, 16), left: make(chan struct{})}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	// From before the terminal is raw until after it is given back, no signal
+	// ends this process by itself.
+	signals := a.catchSignals()
+	defer signal.Stop(signals)
 	if req.TTY {
-		if restore, err = raw(stdio.In); err != nil {
+		if a.screen, err = takeScreen(stdio); err != nil {
 			return 0, err
 		}
 	}
-	// Every way out of this function gives the terminal back, a panic included.
-	defer restore()
-
-	ctx, cancel := context.WithCancel(ctx)
-	signals := a.forwardSignals(ctx, req.Size)
+	stopped := a.forwardSignals(ctx, signals, req.Size)
 	defer func() {
 		cancel()
-		<-signals
+		<-stopped
 	}()
-	go a.forwardInput(ctx) // ends with the connection or, in a Read, with the process
-	return a.receive(ctx)
-}
+	orderly := false
+	// Every way out of this function gives the terminal back, a panic included.
+	defer func() { a.screen.giveBack(orderly) }()
 
-// raw puts the terminal into raw mode and returns what undoes it. It is safe
-// to undo twice.
-func raw(f *os.File) (func(), error) {
-	state, err := term.MakeRaw(int(f.Fd()))
-	if err != nil {
-		return nil, fmt.Errorf("cannot set the terminal to raw mode: %w", err)
-	}
-	var once sync.Once
-	return func() { once.Do(func() { _ = term.Restore(int(f.Fd()), state) }) }, nil
+	go func() {
+		defer a.guard()
+		a.forwardInput(ctx) // ends with the connection or, in a Read, with the process
+	}()
+	end := a.await(ctx)
+	orderly = end.orderly
+	return end.status, end.err
 }
 
 // attachment is one session of this process.
@@ -129,26 +129,82 @@ type attachment struct {
 	conn   *control.Conn
 	stdio  Stdio
 	tty    bool
+	screen *screen // nil without a terminal
 	credit chan int
+	left   chan struct{} // closed when a signal makes this client leave
 
 	mu     sync.Mutex
-	killed syscall.Signal // set when a signal ended the wait
+	killed syscall.Signal // the signal that made it leave
+}
+
+// end is how a session ended for its client.
+type end struct {
+	status   int
+	err      error
+	orderly  bool // the command came to its own end
+	panicked any
+}
+
+// leaveGrace is how long a client that leaves waits for a terminal or a pipe
+// that takes no more output.
+const leaveGrace = time.Second
+
+// await returns the session's end. A signal that makes this client leave does
+// not wait for a terminal that has stopped reading.
+func (a *attachment) await(ctx context.Context) end {
+	ch := make(chan end, 1)
+	go func() {
+		var e end
+		defer func() {
+			if p := recover(); p != nil {
+				e = end{panicked: p}
+			}
+			ch <- e
+		}()
+		e = a.receive(ctx)
+	}()
+	var e end
+	select {
+	case e = <-ch:
+	case <-a.left:
+		select {
+		case e = <-ch:
+		case <-time.After(leaveGrace):
+			e = end{err: &signalError{a.leaving()}}
+		}
+	}
+	if e.panicked != nil {
+		panic(e.panicked)
+	}
+	return e
+}
+
+// guard gives the terminal back when the goroutine that it is deferred in
+// panics; the panic then ends the process.
+func (a *attachment) guard() {
+	if p := recover(); p != nil {
+		a.screen.giveBack(false)
+		panic(p)
+	}
 }
 
 // receive carries output to the user until the session's end. After the exit
 // status it waits for the connection's end: for the last session of a Domain
 // that is when everything is torn down.
-func (a *attachment) receive(ctx context.Context) (int, error) {
+func (a *attachment) receive(ctx context.Context) end {
 	stop := context.AfterFunc(ctx, func() { _ = a.conn.Close() })
 	defer stop()
 	var exit *pc.Exit
 	for {
 		typ, payload, err := a.conn.Read()
 		if err != nil {
-			return a.ended(ctx, exit, err)
+			status, err := a.ended(ctx, exit, err)
+			// An exit with a reason is one that the command did not choose.
+			return end{status: status, err: err, orderly: err == nil && exit.Reason == ""}
 		}
 		switch typ {
 		case pc.FrameStdout:
+			a.screen.watch(payload)
 			err = a.write(a.stdio.Out, payload)
 		case pc.FrameStderr:
 			err = a.write(a.stdio.Err, payload)
@@ -172,7 +228,7 @@ func (a *attachment) receive(ctx context.Context) (int, error) {
 			err = fmt.Errorf("unexpected frame %q", typ)
 		}
 		if err != nil {
-			return 0, err
+			return end{err: err}
 		}
 	}
 }
@@ -200,9 +256,7 @@ func (a *attachment) notice(text string) {
 
 // ended decides what the end of the connection means.
 func (a *attachment) ended(ctx context.Context, exit *pc.Exit, cause error) (int, error) {
-	a.mu.Lock()
-	killed := a.killed
-	a.mu.Unlock()
+	killed := a.leaving()
 	switch {
 	case exit != nil && exit.Failed:
 		return 0, &LostError{Reason: exit.Reason, Log: exit.Log}
@@ -213,7 +267,7 @@ func (a *attachment) ended(ctx context.Context, exit *pc.Exit, cause error) (int
 	case ctx.Err() != nil:
 		return 0, ctx.Err()
 	case errors.Is(cause, io.EOF), errors.Is(cause, io.ErrUnexpectedEOF), errors.Is(cause, syscall.ECONNRESET):
-		return 0, &LostError{Reason: "the Host Coordinator has gone; the session is over"}
+		return 0, &LostError{Reason: "the Host Coordinator has gone; the session is over", Gone: true}
 	default:
 		return 0, fmt.Errorf("session: %w", cause)
 	}
@@ -230,8 +284,9 @@ func (e *signalError) ExitStatus() int { return 128 + int(e.sig) }
 // forwardInput carries the user's input, never more than the window allows.
 func (a *attachment) forwardInput(ctx context.Context) {
 	// A background job that reads its terminal would be stopped; it gets an
-	// error instead, which is the end of its input.
-	signal.Ignore(syscall.SIGTTIN)
+	// error instead, which is the end of its input. Nor is one stopped that gives
+	// its terminal back.
+	signal.Ignore(syscall.SIGTTIN, syscall.SIGTTOU)
 	window := pc.Window
 	buf := make([]byte, 32<<10)
 	for {
@@ -277,19 +332,24 @@ func (a *attachment) dropCredit(ctx context.Context) {
 	}
 }
 
-// forwardSignals passes window changes and termination on until the context
-// ends. The returned channel is closed when it has stopped.
-func (a *attachment) forwardSignals(ctx context.Context, size pc.Size) <-chan struct{} {
+// catchSignals begins to catch what forwardSignals passes on.
+func (a *attachment) catchSignals() chan os.Signal {
 	ch := make(chan os.Signal, 8)
 	signals := []os.Signal{syscall.SIGTERM, syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT}
 	if a.tty {
 		signals = append(signals, syscall.SIGWINCH)
 	}
 	signal.Notify(ch, signals...)
+	return ch
+}
+
+// forwardSignals passes window changes and termination on until the context
+// ends. The returned channel is closed when it has stopped.
+func (a *attachment) forwardSignals(ctx context.Context, ch <-chan os.Signal, size pc.Size) <-chan struct{} {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		defer signal.Stop(ch)
+		defer a.guard()
 		if a.tty {
 			// The terminal may have changed between the request and here.
 			a.resize(&size)
@@ -297,7 +357,9 @@ func (a *attachment) forwardSignals(ctx context.Context, size pc.Size) <-chan st
 		for {
 			select {
 			case s := <-ch:
-				a.signal(s.(syscall.Signal), &size)
+				if sig, ok := s.(syscall.Signal); ok {
+					a.signal(sig, &size)
+				}
 			case <-ctx.Done():
 				return
 			}
@@ -315,20 +377,46 @@ func (a *attachment) signal(s syscall.Signal, size *pc.Size) {
 		a.resize(size)
 		return
 	case syscall.SIGTERM, syscall.SIGHUP:
-		a.mu.Lock()
-		a.killed = s
-		a.mu.Unlock()
-		if a.tty {
-			_ = a.conn.Close()
+		if !a.leave(s) {
 			return
 		}
-		time.AfterFunc(termGrace, func() { _ = a.conn.Close() })
+		if a.tty {
+			a.disconnect()
+			return
+		}
+		time.AfterFunc(termGrace, a.disconnect)
+	default: // passed on below
 	}
 	name := map[syscall.Signal]pc.SignalName{
 		syscall.SIGTERM: pc.SignalTerminate, syscall.SIGHUP: pc.SignalHangup,
 		syscall.SIGINT: pc.SignalInterrupt, syscall.SIGQUIT: pc.SignalQuit,
 	}[s]
 	_ = a.conn.WriteJSON(pc.FrameSignal, pc.Signal{Name: name})
+}
+
+// leave notes the signal that makes this client leave. It reports false when
+// another did before.
+func (a *attachment) leave(s syscall.Signal) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.killed != 0 {
+		return false
+	}
+	a.killed = s
+	return true
+}
+
+// leaving is the signal that makes this client leave, or 0.
+func (a *attachment) leaving() syscall.Signal {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.killed
+}
+
+// disconnect ends the session by leaving it.
+func (a *attachment) disconnect() {
+	_ = a.conn.Close()
+	close(a.left)
 }
 
 // resize reports the terminal's size when it is another.

@@ -105,8 +105,10 @@ func TestBuiltIn(t *testing.T) {
 		IsolateGitignored: true, HostCA: true, Report: true, User: config.UserRoot, Watch: config.WatchBridge,
 		PersistentDirs: []string{"/etc", "/home", "/opt", "/root", "/usr", "/var"},
 		ClipboardBytes: 100 << 10, WarnBytes: 10 << 30,
-		Network: config.Network{DefaultAllow: []netip.Prefix{}, AllowEgress: []netip.Prefix{}, DenyEgress: []netip.Prefix{},
-			DefaultDeny: []netip.Prefix{pfx("10.0.0.0/8"), pfx("100.64.0.0/10"), pfx("169.254.0.0/16"), pfx("172.16.0.0/12"), pfx("192.168.0.0/16")}},
+		Network: config.Network{
+			DefaultAllow: []netip.Prefix{}, AllowEgress: []netip.Prefix{}, DenyEgress: []netip.Prefix{},
+			DefaultDeny: []netip.Prefix{pfx("10.0.0.0/8"), pfx("100.64.0.0/10"), pfx("169.254.0.0/16"), pfx("172.16.0.0/12"), pfx("192.168.0.0/16")},
+		},
 		Escalation: config.Escalation{Enabled: true, Timeout: 5 * time.Minute, RunTimeout: 30 * time.Minute, MaxOutput: 1 << 20},
 		Desktop:    config.Desktop{Approve: config.DesktopShort},
 		Images:     config.Images{KeepDays: 30, MaxBytes: 20 << 30},
@@ -225,11 +227,10 @@ func TestSelect(t *testing.T) {
 }
 
 func hint(err error) string {
-	var h interface {
-		error
+	if h, ok := errors.AsType[interface {
 		Hint() string
-	}
-	if errors.As(err, &h) {
+		error
+	}](err); ok {
 		return h.Hint()
 	}
 	return ""
@@ -313,7 +314,9 @@ func TestRefused(t *testing.T) {
 		{"volume relative", v("cache", "/c", "rw"), 2, "profiles.claude.volumes[0].host", "absolute", ""},
 		{"volume ..", v("{BASE}/home/../cache", "/c", "rw"), 2, "profiles.claude.volumes[0].host", `".."`, ""},
 		{"volume placeholder", v("{home}/x", "/c", "rw"), 2, "profiles.claude.volumes[0].host", "{home}", "{profile_dir}"},
-		{"volume device", v("/dev/null", "/c", "rw"), 2, "profiles.claude.volumes[0].host", "neither", ""},
+		{"volume device", v("/dev/null", "/c", "rw"), 2, "profiles.claude.volumes[0].host", "devtmpfs", ""},
+		{"volume of processes", v("/proc/1", "/c", "ro"), 2, "profiles.claude.volumes[0].host", "type proc", ""},
+		{"volume of devices", v("/sys", "/c", "ro"), 2, "profiles.claude.volumes[0].host", "type sysfs", ""},
 		{"volume home", v("~", "/c", "ro"), 2, "profiles.claude.volumes[0].host", "data root", ""},
 		{"volume /", v("/", "/c", "ro"), 2, "profiles.claude.volumes[0].host", "data root", ""},
 		{"volume data root", v("~/.local/share/lazaret", "/c", "ro"), 2, "profiles.claude.volumes[0].host", "data root", "{profile_dir}"},

@@ -11,8 +11,7 @@ import (
 // read turns a refused text into a fault at its key.
 func read[T any](c *Config, key []string, parse func(string) (T, error), s string) (T, error) {
 	v, err := parse(s)
-	var bad *value.Error
-	if errors.As(err, &bad) {
+	if bad, ok := errors.AsType[*value.Error](err); ok {
 		return v, c.doc.Fault(key, bad.Fix, "%s", bad.Msg)
 	}
 	return v, err

@@ -112,6 +112,9 @@ func (c *Config) volumeHost(d *Domain, guard paths.Guard, key []string, v *Volum
 	if p, bad := guard.Overlap(real); bad {
 		return c.doc.Fault(key, "", "with the volume %q the agent could see %s, %q", real, p.What, p.Path)
 	}
+	if kind, is := paths.KernelPlace(real); is {
+		return c.doc.Fault(key, "", "%q is on a filesystem of type %s, which shows the host itself", real, kind)
+	}
 	fi, err := os.Stat(real)
 	switch {
 	case errors.Is(err, fs.ErrNotExist) && v.Owned:

@@ -49,7 +49,7 @@ type Server struct {
 	enroll, control *net.UnixListener
 	wg              sync.WaitGroup
 	cancel          context.CancelFunc
-	ctx             context.Context
+	ctx             context.Context //nolint:containedctx // the server's life: what its connections end with
 }
 
 // pending is the name that a socket has until it is published.
@@ -94,20 +94,28 @@ func (s *Server) Publish() error {
 }
 
 // Withdraw removes the sockets' names, in the reverse order.
-func (s *Server) Withdraw() {
+func (s *Server) Withdraw() { Sweep(s.dir) }
+
+// Sweep removes the sockets' names in a Domain's runtime directory, whose
+// coordinator is the caller's own, or dead: the caller holds the Domain lock.
+func Sweep(dir string) {
 	for _, name := range []string{control.EnrollSocket, control.ControlSocket} {
-		_ = os.Remove(filepath.Join(s.dir, name))
-		_ = os.Remove(filepath.Join(s.dir, pending(name)))
+		_ = os.Remove(filepath.Join(dir, name))
+		_ = os.Remove(filepath.Join(dir, pending(name)))
 	}
 }
 
-// Close stops listening, ends every connection and waits for the handlers.
-func (s *Server) Close() {
-	s.cancel()
+// Close stops listening and waits for the handlers. What they have to say to
+// their clients is said first, within the given time; then every connection is
+// ended.
+func (s *Server) Close(grace time.Duration) {
 	_ = s.enroll.Close()
 	_ = s.control.Close()
 	s.Withdraw()
+	timer := time.AfterFunc(grace, s.cancel)
 	s.wg.Wait()
+	timer.Stop()
+	s.cancel()
 }
 
 func (s *Server) accept(l *net.UnixListener, serve func(*net.UnixConn)) {
@@ -146,7 +154,13 @@ func (s *Server) serveEnroll(c *net.UnixConn) {
 	} else if err := s.issue(c, &reply); err != nil {
 		reply.Error = err.Error()
 	}
-	_ = json.NewEncoder(c).Encode(reply)
+	if err := json.NewEncoder(c).Encode(reply); err != nil || c.CloseWrite() != nil {
+		return
+	}
+	// Closing with unread input would throw the answer away: the peer is heard
+	// out, within bounds.
+	_ = c.SetDeadline(time.Now().Add(time.Second))
+	_, _ = io.CopyN(io.Discard, c, 8*control.MaxEnroll)
 }
 
 func (s *Server) issue(c *net.UnixConn, reply *control.EnrollReply) error {

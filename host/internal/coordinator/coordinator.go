@@ -10,13 +10,15 @@ package coordinator
 
 import (
 	"context"
-	"fmt"
+	"errors"
 	"io"
 	"log/slog"
 	"sync"
 	"time"
 
 	"lazaret.dev/lazaret/host/internal/control"
+	"lazaret.dev/lazaret/host/internal/generation"
+	"lazaret.dev/lazaret/host/internal/journal"
 	"lazaret.dev/lazaret/host/internal/session"
 	"lazaret.dev/lazaret/host/internal/spawn"
 	"lazaret.dev/lazaret/host/internal/store"
@@ -26,15 +28,15 @@ import (
 	"lazaret.dev/lazaret/protocol/launch"
 )
 
-// generation is a running coordinator.
-type generation struct {
-	req      Request
+// coordinator is the running Host Coordinator of one generation.
+type coordinator struct {
+	req      generation.Request
 	log      *slog.Logger
 	logDir   string
 	reporter *reporter
-	journal  *journal
+	journal  *journal.Journal
 
-	ids     componentIDs
+	ids     generation.ComponentIDs
 	plan    *launch.Plan
 	lease   io.Closer
 	anchor  *trust.Anchor
@@ -65,74 +67,84 @@ type generation struct {
 // failure is the generation's one reason for failing.
 type failure struct{ text, hint string }
 
+// errAsked is the reason of an end that a signal asked for.
+var errAsked = errors.New("the coordinator was asked to end")
+
 // do gives the loop something to do. It waits no longer than the loop lives.
-func (g *generation) do(f func()) {
+func (hc *coordinator) do(f func()) {
 	select {
-	case g.inbox <- f:
-	case <-g.done:
+	case hc.inbox <- f:
+	case <-hc.done:
 	}
 }
 
 // post gives the loop an event.
-func (g *generation) post(e protocol.Event) {
-	g.do(func() { g.pending = append(g.pending, e) })
+func (hc *coordinator) post(e protocol.Event) {
+	hc.do(func() { hc.pending = append(hc.pending, e) })
 }
 
 // loop runs the generation from its Start to its Release.
-func (g *generation) loop(ctx context.Context) {
-	defer close(g.done)
-	g.pending = append(g.pending, protocol.Start{
-		Generation: g.req.Generation, Fingerprint: g.req.Fingerprint(),
-		IDs: protocol.ComponentIDs{Coordinator: g.ids.coordinator, Sandbox: g.ids.sandbox, Network: g.ids.network},
+func (hc *coordinator) loop(ctx context.Context) {
+	defer close(hc.done)
+	hc.pending = append(hc.pending, protocol.Start{
+		Generation: hc.req.Generation, Fingerprint: hc.req.Fingerprint(),
+		IDs: protocol.ComponentIDs{Coordinator: hc.ids.Coordinator, Sandbox: hc.ids.Sandbox, Network: hc.ids.Network},
 		// The request's Domain was resolved from a configuration that is refused
 		// beneath a mounted path, and the supervisor makes every namespace anew.
 		Confined: true, Isolated: true,
 	})
+	// To be asked to end is an event like others: what is done to end, and what is
+	// written down about it, is not cut short.
 	interrupted := ctx.Done()
+	ctx = context.WithoutCancel(ctx)
 	for {
-		for len(g.pending) > 0 {
-			e := g.pending[0]
-			g.pending = g.pending[1:]
-			if g.step(ctx, e) {
+		for len(hc.pending) > 0 {
+			e := hc.pending[0]
+			hc.pending = hc.pending[1:]
+			if hc.step(ctx, e) {
 				return
 			}
 		}
-		for _, f := range g.after {
+		for _, f := range hc.after {
 			f()
 		}
-		g.after = nil
+		hc.after = nil
 		select {
-		case f := <-g.inbox:
+		case f := <-hc.inbox:
 			f()
 		case <-interrupted:
 			interrupted = nil
-			g.pending = append(g.pending, protocol.StopRequested{Reason: "the coordinator was asked to end"})
+			hc.pending = append(hc.pending, protocol.StopRequested{Reason: errAsked.Error()})
 		}
 	}
 }
 
 // step applies one event and performs its effects. It reports whether the
 // generation is over.
-func (g *generation) step(ctx context.Context, e protocol.Event) bool {
-	next, effects, err := protocol.Next(g.state, e)
+func (hc *coordinator) step(ctx context.Context, e protocol.Event) bool {
+	next, effects, err := protocol.Next(hc.state, e)
 	if err != nil {
-		return g.illegal(e, err)
+		return hc.illegal(e, err)
 	}
-	g.log.Debug("event", "event", protocol.EventName(e), "detail", e, "from", g.state.Phase, "to", next.Phase)
+	hc.log.Debug("event", "event", protocol.EventName(e), "detail", e, "from", hc.state.Phase, "to", next.Phase)
 	switch e := e.(type) {
 	case protocol.Lost:
-		g.fail(e.Reason, "")
+		hc.fail(e.Reason, "")
 	case protocol.SupervisorGone:
-		if g.state.Phase == protocol.Starting || g.state.Phase == protocol.Ready {
-			g.fail(e.Reason, "")
+		if hc.state.Phase == protocol.Starting || hc.state.Phase == protocol.Ready {
+			hc.fail(e.Reason, "")
+		}
+	case protocol.StopRequested:
+		if hc.state.Phase == protocol.Starting {
+			hc.fail(e.Reason, "") // not what the end does to the steps of the start
 		}
 	}
-	was := g.state
-	g.state = next
-	g.journal.transition(was, next, e)
+	was := hc.state
+	hc.state = next
+	hc.journal.Transition(was, next, e)
 	over := false
 	for _, eff := range effects {
-		over = g.perform(ctx, eff) || over
+		over = hc.perform(ctx, eff) || over
 	}
 	return over
 }
@@ -140,55 +152,55 @@ func (g *generation) step(ctx context.Context, e protocol.Event) bool {
 // illegal takes an event that the protocol does not allow here. It comes from
 // a peer that broke the order, or from a bug; either way the generation cannot
 // be trusted any further. For a session it is that session's own affair.
-func (g *generation) illegal(e protocol.Event, err error) bool {
-	g.log.Error("illegal event", "event", protocol.EventName(e), "phase", g.state.Phase, "err", err)
+func (hc *coordinator) illegal(e protocol.Event, err error) bool {
+	hc.log.Error("illegal event", "event", protocol.EventName(e), "phase", hc.state.Phase, "err", err)
 	switch e.(type) {
 	case protocol.Attached, protocol.Closed, protocol.Ended, protocol.Lost, protocol.StopRequested:
 		return false
 	}
-	g.lose(protocol.ComponentSandbox, fmt.Errorf("internal error: %w", err))
+	hc.pending = append(hc.pending, protocol.Lost{Generation: hc.req.Generation, Component: protocol.ComponentSandbox, Reason: "internal error: " + err.Error()})
 	return false
 }
 
 // fail notes the first reason for the generation's failure.
-func (g *generation) fail(text, hint string) {
-	if g.failure == nil {
-		g.failure = &failure{text: text, hint: hint}
+func (hc *coordinator) fail(text, hint string) {
+	if hc.failure == nil {
+		hc.failure = &failure{text: text, hint: hint}
 	}
 }
 
 // perform carries one effect out. It reports whether the generation is over.
-func (g *generation) perform(ctx context.Context, eff protocol.Effect) bool {
+func (hc *coordinator) perform(ctx context.Context, eff protocol.Effect) bool {
 	switch eff := eff.(type) {
 	case protocol.RecordIntent:
-		g.recordIntent(eff)
+		hc.recordIntent(eff)
 	case protocol.LaunchSupervisor:
-		g.launch(ctx)
+		hc.launch(ctx)
 	case protocol.StartSandbox:
-		g.startSandbox()
+		hc.startSandbox()
 	case protocol.IssueTrust:
-		g.issueTrust(ctx)
+		hc.issueTrust(ctx)
 	case protocol.VerifyPolicy:
-		g.tasks.Go(func() { g.verify(ctx) })
+		hc.tasks.Go(func() { hc.verify(ctx) })
 	case protocol.Publish:
-		g.publish(ctx)
+		hc.publish(ctx)
 	case protocol.Admit:
-		g.journal.admitted(eff.Session, g.interactive[eff.Session])
-		g.answer(eff.Session, answer{admitted: true})
+		hc.journal.Admitted(eff.Session, hc.interactive[eff.Session])
+		hc.answer(eff.Session, answer{admitted: true})
 	case protocol.Refuse:
-		delete(g.sessions, eff.Session)
-		g.answer(eff.Session, answer{why: eff.Why})
+		delete(hc.sessions, eff.Session)
+		hc.answer(eff.Session, answer{why: eff.Why})
 	case protocol.EndSession:
-		g.endSession(ctx, eff.Session)
+		hc.endSession(ctx, eff.Session)
 	case protocol.Withdraw:
-		g.server.Withdraw()
-		g.journal.withdrawn(g.state.Phase)
+		hc.server.Withdraw()
+		hc.journal.Withdrawn(hc.state.Phase)
 	case protocol.EndAll:
-		g.endAll(eff)
+		hc.endAll(eff)
 	case protocol.StopSupervisor:
-		g.stopSupervisor()
+		hc.stopSupervisor()
 	case protocol.Release:
-		g.release()
+		hc.release()
 		return true
 	}
 	return false
@@ -196,82 +208,82 @@ func (g *generation) perform(ctx context.Context, eff protocol.Effect) bool {
 
 // recordIntent puts a role's intent on record before what may make it. The
 // publication is not a participant: it has a table of its own.
-func (g *generation) recordIntent(eff protocol.RecordIntent) {
+func (hc *coordinator) recordIntent(eff protocol.RecordIntent) {
 	if eff.Role != protocol.RolePublication {
-		g.journal.intent(store.Role(eff.Role))
+		hc.journal.Intent(store.Role(eff.Role))
 	}
 }
 
 // lose reports a failure of the loop's own work.
-func (g *generation) lose(c protocol.Component, err error) {
-	g.pending = append(g.pending, protocol.Lost{Generation: g.req.Generation, Component: c, Reason: err.Error()})
+func (hc *coordinator) lose(c protocol.Component, err error) {
+	hc.pending = append(hc.pending, protocol.Lost{Generation: hc.req.Generation, Component: c, Reason: err.Error()})
 }
 
 // issueTrust opens the control sockets under the Trust Anchor. The anchor was
 // made when the generation began; nothing is certified before this point.
-func (g *generation) issueTrust(ctx context.Context) {
-	server, err := control.Listen(ctx, g.req.RuntimeDir, g.self, g.anchor, g.serve)
+func (hc *coordinator) issueTrust(ctx context.Context) {
+	server, err := control.Listen(ctx, hc.req.RuntimeDir, hc.self, hc.anchor, hc.serve)
 	if err != nil {
-		g.lose(protocol.ComponentSandbox, err)
+		hc.lose(protocol.ComponentSandbox, err)
 		return
 	}
-	g.server = server
-	g.pending = append(g.pending, protocol.TrustIssued{})
+	hc.server = server
+	hc.pending = append(hc.pending, protocol.TrustIssued{})
 }
 
-func (g *generation) publish(ctx context.Context) {
-	if err := g.server.Publish(); err != nil {
-		g.lose(protocol.ComponentSandbox, err)
+func (hc *coordinator) publish(ctx context.Context) {
+	if err := hc.server.Publish(); err != nil {
+		hc.lose(protocol.ComponentSandbox, err)
 		return
 	}
-	g.pending = append(g.pending, protocol.Published{})
-	g.after = append(g.after, g.reporter.ready)
-	g.tasks.Go(func() {
+	hc.pending = append(hc.pending, protocol.Published{})
+	hc.after = append(hc.after, hc.reporter.ready)
+	hc.tasks.Go(func() { hc.keepHouse(ctx) })
+	hc.tasks.Go(func() {
 		select {
 		case <-time.After(idleGrace):
-			g.post(protocol.IdleExpired{})
-		case <-g.over:
-		case <-ctx.Done():
+			hc.post(protocol.IdleExpired{})
+		case <-hc.over:
 		}
 	})
 }
 
-func (g *generation) answer(id string, a answer) {
-	if ch := g.answers[id]; ch != nil {
-		delete(g.answers, id)
+func (hc *coordinator) answer(id string, a answer) {
+	if ch := hc.answers[id]; ch != nil {
+		delete(hc.answers, id)
 		ch <- a // buffered: a registration has one answer
 	}
 }
 
 // endAll tells every session that the generation is over.
-func (g *generation) endAll(eff protocol.EndAll) {
-	g.ending = eff
-	close(g.over)
-	for _, s := range g.sessions {
+func (hc *coordinator) endAll(eff protocol.EndAll) {
+	hc.ending = eff
+	close(hc.over)
+	for _, s := range hc.sessions {
 		s.cancel()
 	}
 }
 
 // release ends the generation on the host: what is left are records, the
 // lease, and the runtime directory.
-func (g *generation) release() {
+func (hc *coordinator) release() {
 	select {
-	case <-g.over:
+	case <-hc.over:
 	default:
-		close(g.over)
+		close(hc.over)
 	}
-	if g.lease != nil {
-		if err := g.lease.Close(); err != nil {
-			g.log.Error("cannot release the prepared-lower lease", "err", err)
+	if hc.lease != nil {
+		if err := hc.lease.Close(); err != nil {
+			hc.log.Error("cannot release the prepared-lower lease", "err", err)
 		}
 	}
 	outcome := "ended"
-	if g.failure != nil {
-		outcome = g.failure.text
+	if hc.failure != nil {
+		outcome = hc.failure.text
 	}
-	g.journal.ended(outcome)
-	if err := clearRuntime(g.req.RuntimeDir); err != nil {
-		g.log.Error("cannot clear the runtime directory", "err", err)
+	hc.journal.Ended(outcome)
+	if err := generation.ClearRuntime(hc.req.RuntimeDir); err != nil {
+		hc.log.Error("cannot clear the runtime directory", "err", err)
 	}
-	g.log.Info("generation over", "outcome", outcome)
+	hc.log.Info("generation over", "outcome", outcome)
 }

@@ -6,11 +6,12 @@ import (
 	"slices"
 	"strings"
 
+	"lazaret.dev/lazaret/host/internal/generation"
 	"lazaret.dev/lazaret/host/internal/image"
 	"lazaret.dev/lazaret/host/internal/paths"
-	"lazaret.dev/lazaret/host/internal/spawn"
 	"lazaret.dev/lazaret/host/internal/unpack"
 	"lazaret.dev/lazaret/protocol/control"
+	"lazaret.dev/lazaret/protocol/launch"
 )
 
 // preparedImage is a prepared lower that this generation is going to use.
@@ -20,10 +21,10 @@ type preparedImage struct {
 
 // prepareImage makes the profile's image ready, telling the starting CLI how
 // far it is.
-func prepareImage(ctx context.Context, req *Request, r *reporter) (*preparedImage, error) {
+func prepareImage(ctx context.Context, req *generation.Request, r *reporter) (*preparedImage, error) {
 	p, err := image.Prepare(ctx, image.Options{
 		Ref: req.Domain.Image, DataRoot: req.Domain.DataRoot, Mapping: unpack.Mapping(req.Mapping.Mode),
-		Runner:   spawn.Enter{Supervisor: req.Tools.Supervisor, Executable: req.Executable, Mapping: req.Mapping},
+		Runner:   req.Runner(),
 		Progress: func(p image.Progress) { r.progress(progressOf(p)) },
 		Warn:     r.warn,
 	})
@@ -49,7 +50,7 @@ func progressOf(p image.Progress) control.Progress {
 
 // acquire binds the generation to the prepared lower, durably. Its Close gives
 // the lease back.
-func (p *preparedImage) acquire(ctx context.Context, req *Request) (*lease, error) {
+func (p *preparedImage) acquire(ctx context.Context, req *generation.Request) (*lease, error) {
 	if err := image.AcquireLease(ctx, req.Domain.DataRoot, p.ID, req.Domain.ID, req.Generation); err != nil {
 		return nil, err
 	}
@@ -57,7 +58,7 @@ func (p *preparedImage) acquire(ctx context.Context, req *Request) (*lease, erro
 }
 
 // leasePath is where the lease's file will be.
-func (p *preparedImage) leasePath(req *Request) (string, error) {
+func (p *preparedImage) leasePath(req *generation.Request) (string, error) {
 	root, err := paths.Current().OpenDataRoot(req.Domain.DataRoot)
 	if err != nil {
 		return "", err
@@ -82,9 +83,13 @@ const defaultPath = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbi
 
 // sessionEnv is the environment of a session's command: the image's, then the
 // identity of root, then what the client sends. A later one wins.
-func (g *generation) sessionEnv(client []string) []string {
-	env := append([]string{defaultPath}, g.imgEnv...)
+func (hc *coordinator) sessionEnv(client []string) []string {
+	env := append([]string{defaultPath}, hc.imgEnv...)
 	env = append(env, "HOME=/root", "USER=root", "LOGNAME=root")
+	if hc.plan.Files.CABundle != "" {
+		// Node.js reads no bundle of the system's.
+		env = append(env, "NODE_EXTRA_CA_CERTS="+launch.GuestCABundle)
+	}
 	env = append(env, client...)
 	at := map[string]int{}
 	out := make([]string, 0, len(env))

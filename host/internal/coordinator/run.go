@@ -2,6 +2,7 @@ package coordinator
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -13,8 +14,11 @@ import (
 	"golang.org/x/sys/unix"
 
 	"lazaret.dev/lazaret/host/internal/config"
-	"lazaret.dev/lazaret/host/internal/control"
+	"lazaret.dev/lazaret/host/internal/generation"
+	"lazaret.dev/lazaret/host/internal/journal"
 	"lazaret.dev/lazaret/host/internal/netpolicy"
+	"lazaret.dev/lazaret/host/internal/plan"
+	"lazaret.dev/lazaret/host/internal/recovery"
 	"lazaret.dev/lazaret/host/internal/session"
 	"lazaret.dev/lazaret/host/internal/spawn"
 	"lazaret.dev/lazaret/host/internal/store"
@@ -27,6 +31,10 @@ import (
 
 // idleGrace is how long a published Domain waits for its first session.
 const idleGrace = 5 * time.Second
+
+// closeGrace bounds how long sessions may take to tell their clients of an end
+// that came without a teardown.
+const closeGrace = 3 * time.Second
 
 // requestTimeout bounds the wait for the start request.
 const requestTimeout = 10 * time.Second
@@ -57,6 +65,9 @@ func Main() error {
 		r.logDir = req.LogDir
 		go watchStarter(seq, r, cancel) // ends when the handshake does
 		err = serveGeneration(ctx, req, lock, log, r)
+		if ctx.Err() != nil && errors.Is(err, context.Canceled) {
+			err = errAsked // whatever step it was that noticed
+		}
 	}
 	if err != nil {
 		log.Error("coordinator failed", "err", err)
@@ -65,7 +76,7 @@ func Main() error {
 	return err
 }
 
-func receiveRequest(seq *wire.Seq) (*Request, error) {
+func receiveRequest(seq *wire.Seq) (*generation.Request, error) {
 	timer := time.AfterFunc(requestTimeout, func() { _ = seq.Close() })
 	defer timer.Stop()
 	var hdr pc.StartHeader
@@ -74,10 +85,10 @@ func receiveRequest(seq *wire.Seq) (*Request, error) {
 		return nil, fmt.Errorf("receive start request: %w", err)
 	}
 	defer p.CloseFiles()
-	if hdr.Version != RequestVersion {
-		return nil, fmt.Errorf("start request of version %d, want %d: lazaret was replaced just now; try again", hdr.Version, RequestVersion)
+	if hdr.Version != generation.RequestVersion {
+		return nil, fmt.Errorf("start request of version %d, want %d: lazaret was replaced just now; try again", hdr.Version, generation.RequestVersion)
 	}
-	return decodeRequest(p.Files[0], hdr.Size)
+	return generation.DecodeRequest(p.Files[0], hdr.Size)
 }
 
 // watchStarter ends a start whose CLI has gone: nobody waits for it any more.
@@ -98,8 +109,8 @@ func watchStarter(seq *wire.Seq, r *reporter, cancel context.CancelFunc) {
 }
 
 // serveGeneration prepares, runs and ends one generation.
-func serveGeneration(ctx context.Context, req *Request, lock *os.File, log *slog.Logger, r *reporter) error {
-	if err := noteHolder(lock); err != nil {
+func serveGeneration(ctx context.Context, req *generation.Request, lock *os.File, log *slog.Logger, r *reporter) error {
+	if err := generation.NoteHolder(lock, generation.Holder{PID: os.Getpid(), Since: time.Now(), RuntimeDir: req.RuntimeDir}); err != nil {
 		return err
 	}
 	if err := raiseFileLimit(); err != nil {
@@ -110,24 +121,28 @@ func serveGeneration(ctx context.Context, req *Request, lock *os.File, log *slog
 		return err
 	}
 	defer st.Close()
-	if err := recoverGeneration(ctx, st, req, log); err != nil {
+	if err := recovery.Recover(ctx, st, req, log); err != nil {
 		return err
 	}
-	g, err := begin(ctx, req, st, log, r)
+	if err := generation.EmptyRuntime(req.RuntimeDir); err != nil {
+		return err
+	}
+	hc, err := begin(ctx, req, st, log, r)
 	if err != nil {
 		return err
 	}
 	defer r.supervisorLog.Close()
-	g.loop(ctx)
-	if g.server != nil {
-		g.server.Close()
+	hc.loop(ctx)
+	if hc.server != nil {
+		hc.server.Close(closeGrace)
 	}
-	g.tasks.Wait()
-	if g.failure != nil {
-		return &startError{*g.failure}
+	hc.tasks.Wait()
+	hc.leave() //nolint:contextcheck // it cleans up after a cancelled context too
+	if hc.failure != nil {
+		return &startError{*hc.failure}
 	}
 	if ctx.Err() != nil {
-		return fmt.Errorf("start cancelled: %w", ctx.Err())
+		return errAsked
 	}
 	return nil
 }
@@ -137,19 +152,6 @@ type startError struct{ failure }
 
 func (e *startError) Error() string { return e.text }
 func (e *startError) Hint() string  { return e.hint }
-
-// noteHolder writes who holds the lock, for people who wait for it. Others read
-// it without the lock, so that it proves nothing.
-func noteHolder(lock *os.File) error {
-	text := fmt.Sprintf("%d %s\n", os.Getpid(), time.Now().Format(time.RFC3339))
-	if err := lock.Truncate(0); err != nil {
-		return fmt.Errorf("write lock file: %w", err)
-	}
-	if _, err := lock.WriteAt([]byte(text), 0); err != nil {
-		return fmt.Errorf("write lock file: %w", err)
-	}
-	return nil
-}
 
 // raiseFileLimit raises the soft descriptor limit to the hard one, explicitly,
 // so that children inherit it: gVisor holds a descriptor for each cached file
@@ -167,116 +169,95 @@ func raiseFileLimit() error {
 }
 
 // begin makes a generation and puts it on record, before anything of it exists.
-func begin(ctx context.Context, req *Request, st *store.Store, log *slog.Logger, r *reporter) (*generation, error) {
-	g := &generation{
+func begin(ctx context.Context, req *generation.Request, st *store.Store, log *slog.Logger, r *reporter) (*coordinator, error) {
+	hc := &coordinator{
 		req: *req, log: log, logDir: req.LogDir, reporter: r,
 		inbox: make(chan func()), done: make(chan struct{}), over: make(chan struct{}),
 		state: protocol.Initial(), answers: map[string]chan answer{},
 		sessions: map[string]*served{}, interactive: map[string]bool{},
 	}
 	var err error
-	if g.ids, err = mintIDs(); err != nil {
+	if hc.ids, err = generation.MintIDs(); err != nil {
 		return nil, err
 	}
-	g.self = identity.Identity{
+	hc.self = identity.Identity{
 		Role: identity.RoleCoordinator, Profile: req.Domain.Profile, DomainID: req.Domain.ID,
-		Generation: req.Generation, Component: g.ids.coordinator,
+		Generation: req.Generation, Component: hc.ids.Coordinator,
 	}
-	if g.anchor, err = trust.NewAnchor(g.self, time.Now); err != nil {
+	if hc.anchor, err = trust.NewAnchor(hc.self, time.Now); err != nil {
 		return nil, err
 	}
-	self, err := procOf(os.Getpid())
+	self, err := recovery.ProcOf(os.Getpid())
 	if err != nil {
 		return nil, err
 	}
-	if r.supervisorLog, err = OpenLog(filepath.Join(req.LogDir, "supervisor.log")); err != nil {
+	if r.supervisorLog, err = generation.OpenLog(filepath.Join(req.LogDir, "supervisor.log")); err != nil {
 		return nil, err
 	}
 	if err := st.BeginGeneration(ctx, store.New{
 		ID: req.Generation, Phase: protocol.Starting, BootID: self.BootID, ConfigFingerprint: req.Fingerprint(),
-		CoordinatorID: g.ids.coordinator, SandboxID: g.ids.sandbox, NetworkID: g.ids.network,
+		CoordinatorID: hc.ids.Coordinator, SandboxID: hc.ids.Sandbox, NetworkID: hc.ids.Network,
 	}); err != nil {
 		_ = r.supervisorLog.Close()
 		return nil, err
 	}
-	g.journal = newJournal(st, log, req.Generation, g.publication)
-	g.journal.intent(store.RoleCoordinator)
-	g.journal.owned(store.RoleCoordinator, store.Ownership{Proc: &self})
-	return g, nil
+	hc.journal = journal.New(st, log, req.Generation, hc.publication)
+	hc.journal.Intent(store.RoleCoordinator)
+	hc.journal.Owned(store.RoleCoordinator, store.Ownership{Proc: &self})
+	return hc, nil
 }
 
 // furnish makes what the launch plan needs: the policy, the prepared lower and
 // its lease, the directories. It runs beside the supervisor's start.
-func (g *generation) furnish(ctx context.Context) error {
-	net, err := derivePolicy(&g.req.Domain)
+func (hc *coordinator) furnish(ctx context.Context) error {
+	net, err := derivePolicy(&hc.req.Domain)
 	if err != nil {
 		return err
 	}
 	for _, w := range net.Warnings {
-		g.reporter.warn(w)
+		hc.reporter.warn(w)
 	}
-	img, err := prepareImage(ctx, &g.req, g.reporter)
+	img, err := prepareImage(ctx, &hc.req, hc.reporter)
 	if err != nil {
 		return err
 	}
-	g.imgEnv = img.Config.Env
-	if err := g.acquire(ctx, img); err != nil {
+	hc.imgEnv = img.Config.Env
+	if err := hc.acquire(ctx, img); err != nil {
 		return err
 	}
-	if g.plan, err = buildPlan(&g.req, g.ids, img, net); err != nil {
+	if hc.plan, err = plan.Build(&hc.req, hc.ids, img.Prepared, net); err != nil {
 		return err
 	}
-	g.sandbox = session.Sandbox{Runsc: g.req.Tools.Runsc, StateDir: g.plan.Runsc.StateDir, ID: g.plan.SandboxID}
+	hc.sandbox = session.Sandbox{Runsc: hc.req.Tools.Runsc, StateDir: hc.plan.Runsc.StateDir, ID: hc.plan.SandboxID}
 	return nil
 }
 
 // acquire takes the prepared-lower lease. It is in the store before its file is
 // written, and the file is on the disk before anything is mounted (FR-22).
-func (g *generation) acquire(ctx context.Context, img *preparedImage) error {
-	path, err := img.leasePath(&g.req)
+func (hc *coordinator) acquire(ctx context.Context, img *preparedImage) error {
+	path, err := img.leasePath(&hc.req)
 	if err != nil {
 		return err
 	}
-	if err := g.journal.leased(img.ID, path); err != nil {
+	if err := hc.journal.Leased(img.ID, path); err != nil {
 		return err
 	}
-	g.lease, err = img.acquire(ctx, &g.req)
+	hc.lease, err = img.acquire(ctx, &hc.req)
 	return err
 }
 
 // publication describes the control socket for the store.
-func (g *generation) publication() (store.Publication, error) {
-	path := filepath.Join(g.req.RuntimeDir, pc.ControlSocket)
+func (hc *coordinator) publication() (store.Publication, error) {
+	path := filepath.Join(hc.req.RuntimeDir, pc.ControlSocket)
 	var st unix.Stat_t
 	if err := unix.Lstat(path, &st); err != nil {
 		return store.Publication{}, &os.PathError{Op: "lstat", Path: path, Err: err}
 	}
 	return store.Publication{
 		Socket: path, Inode: store.Inode{Dev: st.Dev, Ino: st.Ino},
-		TrustFingerprint: trust.Digest(g.anchor.Certificate()),
+		TrustFingerprint: trust.Digest(hc.anchor.Certificate()),
 	}, nil
 }
-
-// componentIDs are the runtime component IDs of one generation.
-type componentIDs struct{ coordinator, sandbox, network string }
-
-// mintIDs makes fresh component IDs. The Agent Sandbox ID is short, because it
-// becomes part of the address of runsc's control socket.
-func mintIDs() (componentIDs, error) {
-	var ids componentIDs
-	for _, p := range []*string{&ids.coordinator, &ids.sandbox, &ids.network} {
-		id, err := control.NewID()
-		if err != nil {
-			return ids, err
-		}
-		*p = id
-	}
-	ids.sandbox = SandboxID(ids.sandbox)
-	return ids, nil
-}
-
-// SandboxID shortens a random id to an Agent Sandbox ID.
-func SandboxID(random string) string { return "lz" + random[:10] }
 
 // nsIdentity is the identity of a namespace (namespaces(7)).
 type nsIdentity struct{ Dev, Ino uint64 }

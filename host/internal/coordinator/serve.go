@@ -6,7 +6,9 @@ import (
 	"time"
 
 	"lazaret.dev/lazaret/host/internal/control"
+	"lazaret.dev/lazaret/host/internal/inbound"
 	"lazaret.dev/lazaret/host/internal/netpolicy"
+	"lazaret.dev/lazaret/host/internal/plan"
 	"lazaret.dev/lazaret/host/internal/session"
 	"lazaret.dev/lazaret/protocol"
 	pc "lazaret.dev/lazaret/protocol/control"
@@ -53,96 +55,98 @@ type answer struct {
 // serve is one client's connection, on a goroutine of the server's. When it
 // returns the connection closes, which is what the client waits for: for the
 // last session that is after the teardown.
-func (g *generation) serve(ctx context.Context, c *control.Conn, req pc.OpenRequest) {
+func (hc *coordinator) serve(ctx context.Context, c *control.Conn, req pc.OpenRequest) {
 	id, err := control.NewID()
 	if err != nil {
-		g.log.Error("cannot make a session id", "err", err)
+		hc.log.Error("cannot make a session id", "err", err)
 		return
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	s := &served{id: id, conn: c, cancel: cancel, closed: make(chan struct{})}
-	if a := g.register(s, req); !a.admitted {
+	if a := hc.register(s, req); !a.admitted {
 		refused := pc.Refused{Why: a.why}
 		if a.why == protocol.RefusedFingerprint {
-			refused.Detail = g.req.Differences(req.Shape)
+			refused.Detail = hc.req.Differences(req.Shape)
 		}
 		_ = c.WriteJSON(pc.FrameRefused, refused)
 		return
 	}
-	exit := g.run(ctx, s, req)
+	exit := hc.run(ctx, s, req)
 	c.SetWriteDeadline(time.Now().Add(flushGrace))
 	_ = c.WriteJSON(pc.FrameExit, exit) // the client may be gone; that is its right
-	g.post(protocol.Closed{Session: id})
+	hc.post(protocol.Closed{Session: id})
 	select {
 	case <-s.closed:
-	case <-g.done:
+	case <-hc.done:
 	}
 	select {
-	case <-g.over:
-		<-g.done
+	case <-hc.over:
+		<-hc.done
 	default:
 	}
 }
 
 // register asks the loop for admission.
-func (g *generation) register(s *served, req pc.OpenRequest) answer {
+func (hc *coordinator) register(s *served, req pc.OpenRequest) answer {
 	ch := make(chan answer, 1)
-	g.do(func() {
-		g.sessions[s.id] = s
-		g.answers[s.id] = ch
-		g.interactive[s.id] = req.TTY
-		g.pending = append(g.pending, protocol.Register{Session: s.id, Generation: g.req.Generation, Fingerprint: req.Fingerprint})
+	hc.do(func() {
+		hc.sessions[s.id] = s
+		hc.answers[s.id] = ch
+		hc.interactive[s.id] = req.TTY
+		hc.pending = append(hc.pending, protocol.Register{Session: s.id, Generation: hc.req.Generation, Fingerprint: req.Fingerprint})
 	})
 	select {
 	case a := <-ch:
 		return a
-	case <-g.done:
+	case <-hc.done:
 		return answer{why: protocol.RefusedNotReady}
 	}
 }
 
 // run starts the session's command, carries its bytes, and returns the exit to
 // report.
-func (g *generation) run(ctx context.Context, s *served, req pc.OpenRequest) pc.Exit {
+func (hc *coordinator) run(ctx context.Context, s *served, req pc.OpenRequest) pc.Exit {
 	if s.conn.WriteJSON(pc.FrameAdmitted, pc.Admitted{Session: s.id}) != nil {
 		return pc.Exit{}
 	}
 	if !req.Quiet {
-		g.noticeNewAddresses(s)
+		hc.noticeNewAddresses(s)
 	}
-	sess, err := session.Start(ctx, g.sandbox, session.Spec{
-		ID: s.id, Argv: req.Argv, Env: g.sessionEnv(req.Env), Cwd: guestWorkspace, TTY: req.TTY, Size: req.Size,
+	sess, err := session.Start(ctx, hc.sandbox, session.Spec{
+		ID: s.id, Argv: req.Argv, Env: hc.sessionEnv(req.Env), Cwd: plan.GuestWorkspace, TTY: req.TTY, Size: req.Size,
 	}, output{s.conn})
 	if err != nil {
-		if exit, over := g.overExit(); over {
+		if exit, over := hc.overExit(); over {
 			return exit
 		}
-		g.log.Error("cannot start a session's command", "session", s.id, "err", err)
-		return pc.Exit{Failed: true, Reason: "cannot start the command: " + err.Error(), Log: g.logDir}
+		hc.log.Error("cannot start a session's command", "session", s.id, "err", err)
+		return pc.Exit{Failed: true, Reason: "cannot start the command: " + err.Error(), Log: hc.logDir}
 	}
 	s.sess = sess
-	g.post(protocol.Attached{Session: s.id})
+	hc.post(protocol.Attached{Session: s.id})
 
 	left := make(chan struct{})
-	in := newInput(sess, s.conn)
-	g.tasks.Go(func() {
+	in := inbound.New(sess, s.conn)
+	hc.tasks.Go(func() {
 		defer close(left)
-		in.receive(ctx)
+		in.Receive(ctx)
 	})
-	g.tasks.Go(in.feed)
-	defer in.close()
+	hc.tasks.Go(in.Feed)
+	defer in.Close()
 
 	ended := make(chan int, 1)
-	g.tasks.Go(func() { ended <- sess.Wait(context.WithoutCancel(ctx)) })
+	hc.tasks.Go(func() { ended <- sess.Wait(context.WithoutCancel(ctx)) })
 	select {
 	case status := <-ended:
-		return g.commandExit(status)
+		return hc.commandExit(status)
 	case <-left:
 		// The client has gone, and its session with it: the loop deregisters it
 		// and ends its processes, whereupon the exec client sees its end.
-		g.post(protocol.Closed{Session: s.id})
+		hc.post(protocol.Closed{Session: s.id})
 	case <-ctx.Done():
+		// The end does not wait for a client that does not read.
+		s.conn.SetWriteDeadline(time.Now().Add(flushGrace))
 	}
 	select {
 	case <-ended:
@@ -150,16 +154,16 @@ func (g *generation) run(ctx context.Context, s *served, req pc.OpenRequest) pc.
 		sess.Kill()
 		<-ended
 	}
-	exit, _ := g.overExit()
+	exit, _ := hc.overExit()
 	return exit
 }
 
 // noticeNewAddresses says which addresses the host has gained since the policy
 // was derived: they are denied from the next start on (design section 9).
-func (g *generation) noticeNewAddresses(s *served) {
-	fresh, err := netpolicy.Undenied(netpolicy.Machine{}, g.plan.Network)
+func (hc *coordinator) noticeNewAddresses(s *served) {
+	fresh, err := netpolicy.Undenied(netpolicy.Machine{}, hc.plan.Network)
 	if err != nil {
-		g.log.Warn("cannot look for new host addresses", "err", err)
+		hc.log.Warn("cannot look for new host addresses", "err", err)
 		return
 	}
 	for _, a := range fresh {
@@ -171,13 +175,13 @@ func (g *generation) noticeNewAddresses(s *served) {
 // commandExit tells a command's own status from what runsc reports when the
 // sandbox is taken from under it: the generation's state decides, after the
 // fact (design section 3).
-func (g *generation) commandExit(status int) pc.Exit {
+func (hc *coordinator) commandExit(status int) pc.Exit {
 	if status == 128 || status == 137 {
 		select {
-		case <-g.over:
+		case <-hc.over:
 		case <-time.After(lossGrace):
 		}
-		if exit, over := g.overExit(); over && exit.Failed {
+		if exit, over := hc.overExit(); over && exit.Failed {
 			return exit
 		}
 	}
@@ -186,44 +190,44 @@ func (g *generation) commandExit(status int) pc.Exit {
 
 // overExit is the exit of a session that the generation's end has ended. It
 // reports false while the generation lives.
-func (g *generation) overExit() (pc.Exit, bool) {
+func (hc *coordinator) overExit() (pc.Exit, bool) {
 	select {
-	case <-g.over:
+	case <-hc.over:
 	default:
 		return pc.Exit{}, false
 	}
-	// g.ending was written before g.over was closed.
-	if g.ending.Failed {
-		return pc.Exit{Failed: true, Reason: g.ending.Reason, Log: g.logDir}, true
+	// hc.ending was written before hc.over was closed.
+	if hc.ending.Failed {
+		return pc.Exit{Failed: true, Reason: hc.ending.Reason, Log: hc.logDir}, true
 	}
-	return pc.Exit{Status: statusStopped, Reason: g.ending.Reason}, true
+	return pc.Exit{Status: statusStopped, Reason: hc.ending.Reason}, true
 }
 
 // endSession ends what a closed session has left in the guest. Where the Domain
 // ends with this session there is nothing to do: no guest process outlives the
 // sandbox, and the teardown comes at once.
-func (g *generation) endSession(ctx context.Context, id string) {
-	s := g.sessions[id]
-	delete(g.sessions, id)
-	delete(g.interactive, id)
+func (hc *coordinator) endSession(ctx context.Context, id string) {
+	s := hc.sessions[id]
+	delete(hc.sessions, id)
+	delete(hc.interactive, id)
 	if s == nil {
-		g.pending = append(g.pending, protocol.Ended{Session: id})
+		hc.pending = append(hc.pending, protocol.Ended{Session: id})
 		return
 	}
-	last := len(g.state.Sessions) == 1 || g.state.Phase != protocol.Ready
+	last := len(hc.state.Sessions) == 1 || hc.state.Phase != protocol.Ready
 	if s.sess == nil || last {
-		g.pending = append(g.pending, protocol.Ended{Session: id})
+		hc.pending = append(hc.pending, protocol.Ended{Session: id})
 		// The connection is let go after the loop has taken Ended, so that a last
 		// client waits for the teardown.
-		g.after = append(g.after, func() { close(s.closed) })
+		hc.after = append(hc.after, func() { close(s.closed) })
 		return
 	}
 	close(s.closed)
-	g.tasks.Go(func() {
+	hc.tasks.Go(func() {
 		if err := s.sess.End(context.WithoutCancel(ctx)); err != nil {
-			g.log.Warn("cannot end a session's processes", "session", id, "err", err)
+			hc.log.Warn("cannot end a session's processes", "session", id, "err", err)
 		}
-		g.post(protocol.Ended{Session: id})
+		hc.post(protocol.Ended{Session: id})
 	})
 }
 

@@ -20,79 +20,79 @@ const teardownGrace = 15 * time.Second
 
 // launch starts the Runtime Supervisor, whose intent is on record, and
 // furnishes its plan meanwhile: its namespaces need nothing of it.
-func (g *generation) launch(ctx context.Context) {
+func (hc *coordinator) launch(ctx context.Context) {
 	furnished := make(chan error, 1)
-	g.tasks.Go(func() { furnished <- g.furnish(ctx) })
-	g.tasks.Go(func() {
-		super, err := spawn.Supervise(ctx, g.req.Tools.Supervisor, g.req.Mapping, g.reporter.supervisorLog)
+	hc.tasks.Go(func() { furnished <- hc.furnish(ctx) })
+	hc.tasks.Go(func() {
+		super, err := spawn.Supervise(ctx, hc.req.Tools.Supervisor, hc.req.Mapping, hc.reporter.supervisorLog)
 		if ferr := <-furnished; ferr != nil {
 			err = ferr // what the user can mend comes first
 		}
 		if err == nil {
-			err = super.SendPlan(g.plan)
+			err = super.SendPlan(hc.plan)
 		}
 		if err != nil && super != nil {
 			super.Kill()
 		}
-		g.do(func() { g.launched(super, err) })
+		hc.do(func() { hc.launched(super, err) })
 	})
 }
 
 // launched continues on the loop once the supervisor has its plan, or has not.
-func (g *generation) launched(super *spawn.Supervisor, err error) {
+func (hc *coordinator) launched(super *spawn.Supervisor, err error) {
 	if err != nil {
-		g.fail(err.Error(), hintOf(err))
-		g.pending = append(g.pending, protocol.SupervisorGone{Generation: g.req.Generation, Reason: err.Error()})
+		hc.fail(err.Error(), hintOf(err))
+		hc.pending = append(hc.pending, protocol.SupervisorGone{Generation: hc.req.Generation, Reason: err.Error()})
 		return
 	}
-	g.super = super
+	hc.super = super
 	hello := super.Hello()
-	g.journal.owned(store.RoleSupervisor, store.Ownership{Proc: &hello.Proc, MntNS: hello.MntNS})
-	g.pending = append(g.pending, protocol.SupervisorStarted{Generation: g.req.Generation}, protocol.Leased{Prepared: g.plan.Rootfs.PreparedID})
-	g.reporter.phase(pc.PhaseNetwork)
-	g.tasks.Go(func() { g.receive(super) })
-	if g.state.Phase != protocol.Starting {
-		g.stopSupervisor() // the generation was ended while the supervisor started
+	hc.journal.Owned(store.RoleSupervisor, store.Ownership{Proc: &hello.Proc, MntNS: hello.MntNS})
+	hc.pending = append(hc.pending, protocol.SupervisorStarted{Generation: hc.req.Generation}, protocol.Leased{Prepared: hc.plan.Rootfs.PreparedID})
+	hc.reporter.phase(pc.PhaseNetwork)
+	hc.tasks.Go(func() { hc.receive(super) })
+	if hc.state.Phase != protocol.Starting {
+		hc.stopSupervisor() // the generation was ended while the supervisor started
 	}
 }
 
 // receive turns the supervisor's messages into work for the loop, until the
 // lease ends.
-func (g *generation) receive(super *spawn.Supervisor) {
+func (hc *coordinator) receive(super *spawn.Supervisor) {
 	for {
 		msg, err := super.Receive()
 		if err != nil {
 			super.Wait(teardownGrace)
-			g.post(protocol.SupervisorGone{Generation: g.req.Generation, Reason: "the Runtime Supervisor has gone"})
+			hc.post(protocol.SupervisorGone{Generation: hc.req.Generation, Reason: "the Runtime Supervisor has gone"})
 			return
 		}
-		g.do(func() { g.supervisorMessage(msg) })
+		hc.do(func() { hc.supervisorMessage(msg) })
 	}
 }
 
-func (g *generation) supervisorMessage(msg any) {
-	post := func(e protocol.Event) { g.pending = append(g.pending, e) }
-	id := g.req.Generation
+func (hc *coordinator) supervisorMessage(msg any) {
+	post := func(e protocol.Event) { hc.pending = append(hc.pending, e) }
+	id := hc.req.Generation
 	switch m := msg.(type) {
 	case handoff.AnchorReady:
-		g.journal.owned(store.RoleAnchor, store.Ownership{MountIDs: m.MountIDs, PreparedID: g.plan.Rootfs.PreparedID})
+		hc.journal.Owned(store.RoleAnchor, store.Ownership{MountIDs: m.MountIDs, PreparedID: hc.plan.Rootfs.PreparedID})
 		post(protocol.AnchorMounted{Generation: id})
 	case handoff.NetworkReady:
-		if err := g.checkReadiness(m); err != nil {
-			g.lose(protocol.ComponentNetwork, err)
+		if err := hc.checkReadiness(m); err != nil {
+			hc.lose(protocol.ComponentNetwork, err)
 			return
 		}
-		g.journal.owned(store.RoleHelper, store.Ownership{Proc: &m.Slirp})
-		g.journal.owned(store.RoleNetwork, store.Ownership{NetNS: m.NetNS, NetworkFingerprint: m.Fingerprint})
+		hc.journal.Owned(store.RoleHelper, store.Ownership{Proc: &m.Slirp})
+		hc.journal.Owned(store.RoleNetwork, store.Ownership{NetNS: m.NetNS, NetworkFingerprint: m.Fingerprint})
 		post(protocol.HelperStarted{Generation: id})
-		post(protocol.NetworkReady{Generation: id, Network: g.plan.NetworkID, Readiness: m.Fingerprint})
+		post(protocol.NetworkReady{Generation: id, Network: hc.plan.NetworkID, Readiness: m.Fingerprint})
 	case handoff.SandboxReady:
-		g.journal.owned(store.RoleSandbox, store.Ownership{Proc: &m.Runsc})
+		hc.journal.Owned(store.RoleSandbox, store.Ownership{Proc: &m.Runsc})
 		post(protocol.SandboxStarted{Generation: id})
 	case handoff.HelperLost:
 		post(protocol.Lost{Generation: id, Component: component(m.Component), Reason: m.Reason})
 	case handoff.Failed:
-		g.fail(m.Error, m.Hint)
+		hc.fail(m.Error, m.Hint)
 		post(protocol.Lost{Generation: id, Component: protocol.ComponentSandbox, Reason: m.Error})
 	case handoff.Stopped:
 		post(protocol.ComponentStopped{Generation: id, Component: component(m.Component)})
@@ -115,7 +115,7 @@ func component(c handoff.Component) protocol.Component {
 // checkReadiness recomputes the network readiness fingerprint from what the
 // coordinator itself knows and the namespace that the supervisor names: it is
 // of this generation and this policy, or it is worth nothing (FR-18).
-func (g *generation) checkReadiness(m handoff.NetworkReady) error {
+func (hc *coordinator) checkReadiness(m handoff.NetworkReady) error {
 	host, err := nsInode("/proc/self/ns/net")
 	if err != nil {
 		return err
@@ -123,34 +123,34 @@ func (g *generation) checkReadiness(m handoff.NetworkReady) error {
 	if m.NetNS == host.Ino {
 		return errors.New("the enforcement network namespace is the host's own")
 	}
-	want := netpolicy.Fingerprint(g.req.Domain.ID, g.req.Generation, g.req.Fingerprint(), g.plan.NetworkID,
-		g.plan.Network.Digest(), host.Dev, m.NetNS)
+	want := netpolicy.Fingerprint(hc.req.Domain.ID, hc.req.Generation, hc.req.Fingerprint(), hc.plan.NetworkID,
+		hc.plan.Network.Digest(), host.Dev, m.NetNS)
 	if m.Fingerprint != want {
 		return errors.New("the network readiness fingerprint is not of this generation")
 	}
 	return nil
 }
 
-func (g *generation) startSandbox() {
-	g.reporter.phase(pc.PhaseSandbox)
-	if err := g.super.StartSandbox(); err != nil {
-		g.lose(protocol.ComponentSandbox, fmt.Errorf("start the sandbox: %w", err))
+func (hc *coordinator) startSandbox() {
+	hc.reporter.phase(pc.PhaseSandbox)
+	if err := hc.super.StartSandbox(); err != nil {
+		hc.lose(protocol.ComponentSandbox, fmt.Errorf("start the sandbox: %w", err))
 	}
 }
 
 // stopSupervisor asks for the teardown, and kills what does not come to its
 // end in time.
-func (g *generation) stopSupervisor() {
-	super := g.super
+func (hc *coordinator) stopSupervisor() {
+	super := hc.super
 	if super == nil {
 		return // launched sees that the generation is over
 	}
 	_ = super.Stop() // its error is the lease's end, which is reported as such
-	g.tasks.Go(func() {
+	hc.tasks.Go(func() {
 		select {
-		case <-g.done:
+		case <-hc.done:
 		case <-time.After(teardownGrace):
-			g.log.Error("the supervisor did not tear down in time; killing it")
+			hc.log.Error("the supervisor did not tear down in time; killing it")
 			super.Kill()
 		}
 	})

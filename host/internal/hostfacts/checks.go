@@ -69,8 +69,10 @@ func within(ctx context.Context, d time.Duration, run func(context.Context) Chec
 	case c := <-done:
 		return c
 	case <-ctx.Done():
-		return Check{Status: Block, Why: "The check did not come back: " + ctx.Err().Error() + ".",
-			Fix: "run lazaret doctor again; look for a hanging filesystem or program"}
+		return Check{
+			Status: Block, Why: "The check did not come back: " + ctx.Err().Error() + ".",
+			Fix: "run lazaret doctor again; look for a hanging filesystem or program",
+		}
 	}
 }
 
@@ -92,8 +94,10 @@ func (h host) own(id, name, path string) Check {
 	if path != "" {
 		return Check{ID: id, Status: OK, Found: path}
 	}
-	return Check{ID: id, Status: Block, Why: fmt.Sprintf("%s is missing from %s.", name, h.Libexec()),
-		Fix: "install Lazaret again (in its source tree: make build)"}
+	return Check{
+		ID: id, Status: Block, Why: fmt.Sprintf("%s is missing from %s.", name, h.Libexec()),
+		Fix: "install Lazaret again (in its source tree: make build)",
+	}
 }
 
 // idTools is D2, with a try of what was found: a mount with nosuid or a wrong
@@ -139,8 +143,10 @@ func (h host) idToolsFound() Check {
 	if _, ok := h.ids.Usable(); ok {
 		c.Status = Block
 	}
-	c.Fix = h.install(map[distro.Family]string{distro.Debian: "uidmap", distro.Fedora: "shadow-utils",
-		distro.SUSE: "shadow", distro.Arch: "shadow", distro.Alpine: "shadow-uidmap"})
+	c.Fix = h.install(map[distro.Family]string{
+		distro.Debian: "uidmap", distro.Fedora: "shadow-utils",
+		distro.SUSE: "shadow", distro.Arch: "shadow", distro.Alpine: "shadow-uidmap",
+	})
 	if len(missing) == 0 {
 		c.Fix = "sudo chmod u+s " + strings.Join(slices.Sorted(slices.Values(plain)), " ")
 	}
@@ -154,9 +160,11 @@ func (h host) subordinateIDs() Check {
 		return Check{ID: "D3", Status: OK, Found: fmt.Sprintf("uids %d-%d, gids %d-%d", u.Start, u.End()-1, g.Start, g.End()-1)}
 	}
 	free := h.ids.Free()
-	return Check{ID: "D3", Status: Warn, Why: why,
+	return Check{
+		ID: "D3", Status: Warn, Why: why,
 		Fix:  fmt.Sprintf("sudo usermod --add-subuids %d-%d --add-subgids %[1]d-%[2]d %s", free, free+subid.Need-1, h.User),
-		Note: "Then log in again. Until then the sandbox has a single user id, in which some packages cannot be installed."}
+		Note: "Then log in again. Until then the sandbox has a single user id, in which some packages cannot be installed.",
+	}
 }
 
 func (h host) slirpFound() Check {
@@ -186,8 +194,10 @@ func (h host) fuseOverlayFS() Check {
 	if h.tools.FuseOverlayFS != "" {
 		return Check{ID: "D4", Status: OK, Found: h.tools.FuseOverlayFS}
 	}
-	return Check{ID: "D4", Status: Info, Why: "fuse-overlayfs not found. It is used only where the kernel's overlayfs refuses.",
-		Fix: h.install(map[distro.Family]string{distro.Debian: "fuse-overlayfs"})}
+	return Check{
+		ID: "D4", Status: Info, Why: "fuse-overlayfs not found. It is used only where the kernel's overlayfs refuses.",
+		Fix: h.install(map[distro.Family]string{distro.Debian: "fuse-overlayfs"}),
+	}
 }
 
 func (h host) fuse() Check { return h.device("D5", "/dev/fuse", "fuse") }
@@ -236,7 +246,7 @@ func (h host) runtimeDir() Check {
 	return c
 }
 
-// kernel demands overlayfs in a user namespace, with userxattr (5.11).
+// kernel demands overlayfs in a user namespace, with userxattr (5.11), and mount_setattr (5.12).
 func (h host) kernel() Check {
 	release, err := h.System.Release()
 	if err != nil {
@@ -249,9 +259,9 @@ func (h host) kernel() Check {
 	y, err2 := strconv.Atoi(minor)
 	switch {
 	case err1 != nil || err2 != nil:
-		c.Status, c.Why = Warn, "The kernel's version cannot be read; at least 5.11 is needed."
-	case x < 5 || x == 5 && y < 11:
-		c.Status, c.Why = Block, "Linux "+release+" has no overlayfs for ordinary users; at least 5.11 is needed."
+		c.Status, c.Why = Warn, "The kernel's version cannot be read; at least 5.12 is needed."
+	case x < 5 || x == 5 && y < 12:
+		c.Status, c.Why = Block, "Linux "+release+" cannot mount what a sandbox needs for ordinary users; at least 5.12 is needed."
 		c.Fix = "install a newer kernel of your distribution (uname -r shows the running one)"
 	}
 	return c
@@ -291,8 +301,10 @@ func (h host) dataRoot() Check {
 		dir = filepath.Dir(dir)
 		magic, err = h.System.FSType(dir)
 	}
-	c := Check{ID: "data-root", Status: OK, Found: h.DataRoot,
-		Fix: "set storage.data_root in the configuration to a directory on a local filesystem such as ext4, xfs or btrfs"}
+	c := Check{
+		ID: "data-root", Status: OK, Found: h.DataRoot,
+		Fix: "set storage.data_root in the configuration to a directory on a local filesystem such as ext4, xfs or btrfs",
+	}
 	magic &= 0xffffffff // signed on some architectures
 	switch name, bad := unsuitable[magic]; {
 	case err != nil:

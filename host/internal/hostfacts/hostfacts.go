@@ -9,6 +9,7 @@ package hostfacts
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"os/user"
 	"path/filepath"
@@ -26,6 +27,7 @@ type Env struct {
 	User       string   // the caller's name; the uid in digits when it has none
 	Exe        string   // the running lazaret, absolute, links resolved
 	Path       []string // the directories of PATH
+	Untrusted  []string // canonical directories in which a sandbox can write: no program is taken from there
 	RuntimeDir string   // $XDG_RUNTIME_DIR
 	DataRoot   string   // where the state lives; need not exist yet; "" is not checked
 	System     System
@@ -45,9 +47,18 @@ func Current(dataRoot string) (Env, error) {
 		name = u.Username
 	}
 	return Env{
-		UID: os.Getuid(), User: name, Exe: exe, Path: filepath.SplitList(os.Getenv("PATH")),
+		UID: os.Getuid(), User: name, Exe: exe, Path: filepath.SplitList(searchPath()),
 		RuntimeDir: os.Getenv("XDG_RUNTIME_DIR"), DataRoot: dataRoot, System: real{},
 	}, nil
+}
+
+// searchPath is PATH, or where a system's programs are when it is not set, as
+// with some service managers.
+func searchPath() string {
+	if p := os.Getenv("PATH"); p != "" {
+		return p
+	}
+	return "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 }
 
 // Facts is what a start needs to know of the host.
@@ -87,6 +98,10 @@ func Quick(ctx context.Context, e Env) (Facts, error) {
 			sentence(why)+"; lazaret doctor says how to get more")
 	} else {
 		f.Mapping = Mapping{Mode: handoff.MappingFull, UIDs: h.ids.UIDs(), GIDs: h.ids.GIDs()}
+	}
+	if !e.trusted(e.Exe) {
+		f.Warnings = append(f.Warnings, fmt.Sprintf("lazaret itself lies in a directory in which a sandbox can write, %q: "+
+			"what the sandbox puts there would run on the host; install it elsewhere", e.Prefix()))
 	}
 	return f, nil
 }

@@ -72,10 +72,14 @@ func good(t testing.TB) (hostfacts.Env, *system) {
 		"runsc help kill":                     says(hostfacts.Output{Stderr: "  -pgid int\n"}),
 		"slirp4netns --version":               says(hostfacts.Output{Stdout: "slirp4netns version 1.2.0\ncommit: x\n"}),
 	}}
-	e := hostfacts.Env{Root: root, UID: 1000, User: "ann", Exe: root + "/opt/bin/lazaret", Path: []string{"relative", root + "/usr/bin"},
-		RuntimeDir: root + "/run/user/1000", DataRoot: "/home/ann/.local/share/lazaret", System: sys}
-	for _, name := range []string{"opt/bin/lazaret", "opt/libexec/lazaret/lazaret-supervisor", "opt/libexec/lazaret/lazaret-escalate",
-		"opt/libexec/lazaret/runsc", "usr/bin/slirp4netns", "usr/bin/fuse-overlayfs"} {
+	e := hostfacts.Env{
+		Root: root, UID: 1000, User: "ann", Exe: root + "/opt/bin/lazaret", Path: []string{"relative", root + "/usr/bin"},
+		RuntimeDir: root + "/run/user/1000", DataRoot: "/home/ann/.local/share/lazaret", System: sys,
+	}
+	for _, name := range []string{
+		"opt/bin/lazaret", "opt/libexec/lazaret/lazaret-supervisor", "opt/libexec/lazaret/lazaret-escalate",
+		"opt/libexec/lazaret/runsc", "usr/bin/slirp4netns", "usr/bin/fuse-overlayfs",
+	} {
 		put(t, e, name, "", 0o755)
 	}
 	put(t, e, "usr/bin/newuidmap", "", 0o755|fs.ModeSetuid)
@@ -147,8 +151,10 @@ func TestGoodHost(t *testing.T) {
 			Supervisor: e.Root + "/opt/libexec/lazaret/lazaret-supervisor",
 			Escalate:   e.Root + "/opt/libexec/lazaret/lazaret-escalate",
 		},
-		Mapping: hostfacts.Mapping{Mode: handoff.MappingFull, UIDs: subid.Range{Start: 165536, Count: 65536},
-			GIDs: subid.Range{Start: 165536, Count: 65536}},
+		Mapping: hostfacts.Mapping{
+			Mode: handoff.MappingFull, UIDs: subid.Range{Start: 165536, Count: 65536},
+			GIDs: subid.Range{Start: 165536, Count: 65536},
+		},
 	}
 	if d := cmp.Diff(want, f); d != "" {
 		t.Errorf("-want +got\n%s", d)
@@ -170,32 +176,46 @@ func TestEachFault(t *testing.T) {
 		fix    string // a part of it
 		quick  bool
 	}{
-		"root": {func(t *testing.T, e *hostfacts.Env, s *system) { e.UID = 0 },
-			"uid", hostfacts.Block, "does not run as root", "ordinary user", true},
-		"no supervisor": {func(t *testing.T, e *hostfacts.Env, s *system) {
-			remove(t, *e, "opt/libexec/lazaret/lazaret-supervisor")
+		"root": {
+			func(t *testing.T, e *hostfacts.Env, s *system) { e.UID = 0 },
+			"uid", hostfacts.Block, "does not run as root", "ordinary user", true,
 		},
-			"supervisor", hostfacts.Block, "lazaret-supervisor is missing from", "install Lazaret again", true},
-		"no escalate": {func(t *testing.T, e *hostfacts.Env, s *system) { remove(t, *e, "opt/libexec/lazaret/lazaret-escalate") },
-			"escalate", hostfacts.Block, "lazaret-escalate is missing", "install Lazaret again", true},
-		"D1a": {func(t *testing.T, e *hostfacts.Env, s *system) {
-			put(t, *e, "proc/sys/user/max_user_namespaces", "0\n", 0o644)
-			s.run[probe] = eperm("clone: ENOSPC")
-		}, "D1", hostfacts.Block, "User namespaces are switched off (user.max_user_namespaces=0).",
-			"echo 'user.max_user_namespaces=28633' | sudo tee /etc/sysctl.d/60-lazaret.conf && sudo sysctl --system", true},
-		"D1a, by its errno": {func(t *testing.T, e *hostfacts.Env, s *system) { s.run[probe] = eperm("clone: ENOSPC") },
-			"D1", hostfacts.Block, "switched off", "user.max_user_namespaces=28633", false},
-		"D1b": {func(t *testing.T, e *hostfacts.Env, s *system) {
-			put(t, *e, "proc/sys/kernel/unprivileged_userns_clone", "0\n", 0o644)
-			s.run[probe] = eperm("clone: EPERM")
-		}, "D1", hostfacts.Block, "This kernel forbids unprivileged user namespaces.",
-			"echo 'kernel.unprivileged_userns_clone=1' | sudo tee /etc/sysctl.d/60-lazaret.conf && sudo sysctl --system", true},
-		"D1c": {func(t *testing.T, e *hostfacts.Env, s *system) {
-			put(t, *e, "proc/sys/kernel/apparmor_restrict_unprivileged_userns", "1\n", 0o644)
-			put(t, *e, "proc/self/attr/current", "unconfined\n", 0o644)
-			s.run[probe] = eperm("mount: EACCES")
-		}, "D1", hostfacts.Block, "opt/libexec/lazaret/lazaret-supervisor (label: unconfined)",
-			"opt/libexec/lazaret/lazaret-supervisor\" flags=(unconfined) {\\n  userns,\\n}\\n' | sudo tee /etc/apparmor.d/lazaret", false},
+		"no supervisor": {
+			func(t *testing.T, e *hostfacts.Env, s *system) {
+				remove(t, *e, "opt/libexec/lazaret/lazaret-supervisor")
+			},
+			"supervisor", hostfacts.Block, "lazaret-supervisor is missing from", "install Lazaret again", true,
+		},
+		"no escalate": {
+			func(t *testing.T, e *hostfacts.Env, s *system) { remove(t, *e, "opt/libexec/lazaret/lazaret-escalate") },
+			"escalate", hostfacts.Block, "lazaret-escalate is missing", "install Lazaret again", true,
+		},
+		"D1a": {
+			func(t *testing.T, e *hostfacts.Env, s *system) {
+				put(t, *e, "proc/sys/user/max_user_namespaces", "0\n", 0o644)
+				s.run[probe] = eperm("clone: ENOSPC")
+			}, "D1", hostfacts.Block, "User namespaces are switched off (user.max_user_namespaces=0).",
+			"echo 'user.max_user_namespaces=28633' | sudo tee /etc/sysctl.d/60-lazaret.conf && sudo sysctl --system", true,
+		},
+		"D1a, by its errno": {
+			func(t *testing.T, e *hostfacts.Env, s *system) { s.run[probe] = eperm("clone: ENOSPC") },
+			"D1", hostfacts.Block, "switched off", "user.max_user_namespaces=28633", false,
+		},
+		"D1b": {
+			func(t *testing.T, e *hostfacts.Env, s *system) {
+				put(t, *e, "proc/sys/kernel/unprivileged_userns_clone", "0\n", 0o644)
+				s.run[probe] = eperm("clone: EPERM")
+			}, "D1", hostfacts.Block, "This kernel forbids unprivileged user namespaces.",
+			"echo 'kernel.unprivileged_userns_clone=1' | sudo tee /etc/sysctl.d/60-lazaret.conf && sudo sysctl --system", true,
+		},
+		"D1c": {
+			func(t *testing.T, e *hostfacts.Env, s *system) {
+				put(t, *e, "proc/sys/kernel/apparmor_restrict_unprivileged_userns", "1\n", 0o644)
+				put(t, *e, "proc/self/attr/current", "unconfined\n", 0o644)
+				s.run[probe] = eperm("mount: EACCES")
+			}, "D1", hostfacts.Block, "opt/libexec/lazaret/lazaret-supervisor (label: unconfined)",
+			"opt/libexec/lazaret/lazaret-supervisor\" flags=(unconfined) {\\n  userns,\\n}\\n' | sudo tee /etc/apparmor.d/lazaret", false,
+		},
 		"D1d": {func(t *testing.T, e *hostfacts.Env, s *system) {
 			put(t, *e, ".dockerenv", "", 0o644)
 			s.run[probe] = eperm("clone: EPERM")
@@ -209,56 +229,86 @@ func TestEachFault(t *testing.T) {
 			s.run["systemd-detect-virt -c -q"] = says(hostfacts.Output{})
 			s.run[probe] = eperm("mount: EPERM")
 		}, "D1", hostfacts.Block, "inside a container", "on the host", false},
-		"D1, unknown": {func(t *testing.T, e *hostfacts.Env, s *system) { s.run[probe] = eperm("clone: EINVAL") },
-			"D1", hostfacts.Block, "Namespaces cannot be made: clone: EINVAL.", "CONFIG_USER_NS", false},
-		"D2, no newuidmap": {func(t *testing.T, e *hostfacts.Env, s *system) { remove(t, *e, "usr/bin/newuidmap") },
-			"D2", hostfacts.Block, "newuidmap is not found.", "sudo apt install uidmap", true},
-		"D2, not setuid": {func(t *testing.T, e *hostfacts.Env, s *system) { put(t, *e, "usr/bin/newgidmap", "", 0o755) },
-			"D2", hostfacts.Block, "newgidmap is neither setuid", "sudo chmod u+s ", true},
+		"D1, unknown": {
+			func(t *testing.T, e *hostfacts.Env, s *system) { s.run[probe] = eperm("clone: EINVAL") },
+			"D1", hostfacts.Block, "Namespaces cannot be made: clone: EINVAL.", "CONFIG_USER_NS", false,
+		},
+		"D2, no newuidmap": {
+			func(t *testing.T, e *hostfacts.Env, s *system) { remove(t, *e, "usr/bin/newuidmap") },
+			"D2", hostfacts.Block, "newuidmap is not found.", "sudo apt install uidmap", true,
+		},
+		"D2, not setuid": {
+			func(t *testing.T, e *hostfacts.Env, s *system) { put(t, *e, "usr/bin/newgidmap", "", 0o755) },
+			"D2", hostfacts.Block, "newgidmap is neither setuid", "sudo chmod u+s ", true,
+		},
 		"D2, refused": {func(t *testing.T, e *hostfacts.Env, s *system) {
 			s.run[probe+" MAP"] = eperm("idmap: newuidmap: exit status 1: Operation not permitted")
 		}, "D2", hostfacts.Block, "cannot be mapped: idmap: newuidmap: exit status 1", "nosuid", false},
 		"D2 without D3": {func(t *testing.T, e *hostfacts.Env, s *system) {
 			remove(t, *e, "usr/bin/newuidmap", "usr/bin/newgidmap", "etc/subuid", "etc/subgid")
 		}, "D2", hostfacts.Warn, "newgidmap and newuidmap are not found.", "uidmap", false},
-		"D3": {func(t *testing.T, e *hostfacts.Env, s *system) {
-			put(t, *e, "etc/subuid", "bob:100000:65536\ncarl:300000:65536\n", 0o644)
-		}, "D3", hostfacts.Warn, "No subordinate ids for ann in /etc/subuid.",
-			"sudo usermod --add-subuids 365536-431071 --add-subgids 365536-431071 ann", false},
-		"D4": {func(t *testing.T, e *hostfacts.Env, s *system) { remove(t, *e, "usr/bin/slirp4netns") },
-			"D4", hostfacts.Block, "slirp4netns not found.", "sudo apt install slirp4netns", true},
+		"D3": {
+			func(t *testing.T, e *hostfacts.Env, s *system) {
+				put(t, *e, "etc/subuid", "bob:100000:65536\ncarl:300000:65536\n", 0o644)
+			}, "D3", hostfacts.Warn, "No subordinate ids for ann in /etc/subuid.",
+			"sudo usermod --add-subuids 365536-431071 --add-subgids 365536-431071 ann", false,
+		},
+		"D4": {
+			func(t *testing.T, e *hostfacts.Env, s *system) { remove(t, *e, "usr/bin/slirp4netns") },
+			"D4", hostfacts.Block, "slirp4netns not found.", "sudo apt install slirp4netns", true,
+		},
 		"D4, does not run": {func(t *testing.T, e *hostfacts.Env, s *system) {
 			s.run["slirp4netns --version"] = says(hostfacts.Output{Status: 127, Stderr: "libslirp.so.0: cannot open\n"})
 		}, "D4", hostfacts.Block, "does not run: libslirp.so.0: cannot open.", "sudo apt install slirp4netns", false},
-		"D4, fuse-overlayfs": {func(t *testing.T, e *hostfacts.Env, s *system) { remove(t, *e, "usr/bin/fuse-overlayfs") },
-			"D4", hostfacts.Info, "fuse-overlayfs not found.", "sudo apt install fuse-overlayfs", false},
-		"D5": {func(t *testing.T, e *hostfacts.Env, s *system) { s.devices = map[string]error{"fuse": unix.ENOENT} },
-			"D5", hostfacts.Block, "/dev/fuse is missing", "sudo modprobe fuse; persist: echo fuse | sudo tee /etc/modules-load.d/fuse.conf", true},
+		"D4, fuse-overlayfs": {
+			func(t *testing.T, e *hostfacts.Env, s *system) { remove(t, *e, "usr/bin/fuse-overlayfs") },
+			"D4", hostfacts.Info, "fuse-overlayfs not found.", "sudo apt install fuse-overlayfs", false,
+		},
+		"D5": {
+			func(t *testing.T, e *hostfacts.Env, s *system) { s.devices = map[string]error{"fuse": unix.ENOENT} },
+			"D5", hostfacts.Block, "/dev/fuse is missing", "sudo modprobe fuse; persist: echo fuse | sudo tee /etc/modules-load.d/fuse.conf", true,
+		},
 		"D5, mode": {func(t *testing.T, e *hostfacts.Env, s *system) {
 			put(t, *e, "dev/fuse", "", 0o600)
 			s.devices = map[string]error{"fuse": unix.EACCES}
 		}, "D5", hostfacts.Block, "/dev/fuse is 0600; expected 0666 (systemd default).", "sudo udevadm trigger /dev/fuse", true},
-		"D6": {func(t *testing.T, e *hostfacts.Env, s *system) { s.devices = map[string]error{"tun": unix.ENODEV} },
-			"D6", hostfacts.Block, "/dev/net/tun is missing", "sudo modprobe tun; persist: echo tun | sudo tee /etc/modules-load.d/tun.conf", true},
-		"D6, mode": {func(t *testing.T, e *hostfacts.Env, s *system) { s.devices = map[string]error{"tun": unix.EACCES} },
-			"D6", hostfacts.Block, "/dev/net/tun is not open to you", "sudo udevadm trigger /dev/net/tun", true},
-		"D6, odd": {func(t *testing.T, e *hostfacts.Env, s *system) { s.devices = map[string]error{"tun": unix.EIO} },
-			"D6", hostfacts.Block, "/dev/net/tun does not open", "dmesg", true},
-		"D12, unset": {func(t *testing.T, e *hostfacts.Env, s *system) { e.RuntimeDir = "" },
-			"D12", hostfacts.Warn, "XDG_RUNTIME_DIR is not set", "loginctl enable-linger ann", false},
-		"D12, missing": {func(t *testing.T, e *hostfacts.Env, s *system) { e.RuntimeDir += "x" },
-			"D12", hostfacts.Warn, "no such file", "pam_systemd", false},
+		"D6": {
+			func(t *testing.T, e *hostfacts.Env, s *system) { s.devices = map[string]error{"tun": unix.ENODEV} },
+			"D6", hostfacts.Block, "/dev/net/tun is missing", "sudo modprobe tun; persist: echo tun | sudo tee /etc/modules-load.d/tun.conf", true,
+		},
+		"D6, mode": {
+			func(t *testing.T, e *hostfacts.Env, s *system) { s.devices = map[string]error{"tun": unix.EACCES} },
+			"D6", hostfacts.Block, "/dev/net/tun is not open to you", "sudo udevadm trigger /dev/net/tun", true,
+		},
+		"D6, odd": {
+			func(t *testing.T, e *hostfacts.Env, s *system) { s.devices = map[string]error{"tun": unix.EIO} },
+			"D6", hostfacts.Block, "/dev/net/tun does not open", "dmesg", true,
+		},
+		"D12, unset": {
+			func(t *testing.T, e *hostfacts.Env, s *system) { e.RuntimeDir = "" },
+			"D12", hostfacts.Warn, "XDG_RUNTIME_DIR is not set", "loginctl enable-linger ann", false,
+		},
+		"D12, missing": {
+			func(t *testing.T, e *hostfacts.Env, s *system) { e.RuntimeDir += "x" },
+			"D12", hostfacts.Warn, "no such file", "pam_systemd", false,
+		},
 		"D12, mode": {func(t *testing.T, e *hostfacts.Env, s *system) {
 			if err := os.Chmod(e.RuntimeDir, 0o755); err != nil {
 				t.Fatal(err)
 			}
 		}, "D12", hostfacts.Warn, "not a directory of yours with mode 0700", "pam_systemd", false},
-		"old kernel": {func(t *testing.T, e *hostfacts.Env, s *system) { s.release = "5.10.0-28-amd64" },
-			"kernel", hostfacts.Block, "at least 5.11 is needed", "newer kernel", true},
-		"ancient kernel": {func(t *testing.T, e *hostfacts.Env, s *system) { s.release = "4.18.0" },
-			"kernel", hostfacts.Block, "at least 5.11", "newer kernel", true},
-		"no runsc": {func(t *testing.T, e *hostfacts.Env, s *system) { remove(t, *e, "opt/libexec/lazaret/runsc") },
-			"runsc", hostfacts.Block, "runsc is missing from", "install Lazaret again", true},
+		"old kernel": {
+			func(t *testing.T, e *hostfacts.Env, s *system) { s.release = "5.10.0-28-amd64" },
+			"kernel", hostfacts.Block, "at least 5.12 is needed", "newer kernel", true,
+		},
+		"ancient kernel": {
+			func(t *testing.T, e *hostfacts.Env, s *system) { s.release = "4.18.0" },
+			"kernel", hostfacts.Block, "at least 5.12", "newer kernel", true,
+		},
+		"no runsc": {
+			func(t *testing.T, e *hostfacts.Env, s *system) { remove(t, *e, "opt/libexec/lazaret/runsc") },
+			"runsc", hostfacts.Block, "runsc is missing from", "install Lazaret again", true,
+		},
 		"runsc does not run": {func(t *testing.T, e *hostfacts.Env, s *system) {
 			s.run["runsc --version"] = func(context.Context) (hostfacts.Output, error) {
 				return hostfacts.Output{}, errors.New("exec format error")
@@ -273,17 +323,25 @@ func TestEachFault(t *testing.T) {
 			s.run["runsc help kill"] = says(hostfacts.Output{Stdout: "  -pid int\n"})
 		}, "runsc", hostfacts.Block, "has no kill --pgid", "install Lazaret again", false},
 		// Case 103: named before anything is pulled.
-		"data root on nfs": {func(t *testing.T, e *hostfacts.Env, s *system) { s.fsType = map[string]int64{"/home/ann": 0x6969} },
-			"data-root", hostfacts.Block, "/home/ann/.local/share/lazaret is on a filesystem of type nfs", "storage.data_root", true},
+		"data root on nfs": {
+			func(t *testing.T, e *hostfacts.Env, s *system) { s.fsType = map[string]int64{"/home/ann": 0x6969} },
+			"data-root", hostfacts.Block, "/home/ann/.local/share/lazaret is on a filesystem of type nfs", "storage.data_root", true,
+		},
 		"data root on gocryptfs": {func(t *testing.T, e *hostfacts.Env, s *system) {
 			s.fsType = map[string]int64{"/home/ann/.local/share/lazaret": 0x65735546}
 		}, "data-root", hostfacts.Block, "type fuse", "storage.data_root", true},
-		"data root on ecryptfs": {func(t *testing.T, e *hostfacts.Env, s *system) { s.fsType = map[string]int64{"/": 0xf15f} },
-			"data-root", hostfacts.Block, "type ecryptfs", "storage.data_root", true},
-		"data root on overlay": {func(t *testing.T, e *hostfacts.Env, s *system) { s.fsType = map[string]int64{"/": 0x794c7630} },
-			"data-root", hostfacts.Block, "type overlay", "storage.data_root", true},
-		"data root on cifs, signed": {func(t *testing.T, e *hostfacts.Env, s *system) { s.fsType = map[string]int64{"/": -0xacb2be} },
-			"data-root", hostfacts.Block, "type cifs", "storage.data_root", true},
+		"data root on ecryptfs": {
+			func(t *testing.T, e *hostfacts.Env, s *system) { s.fsType = map[string]int64{"/": 0xf15f} },
+			"data-root", hostfacts.Block, "type ecryptfs", "storage.data_root", true,
+		},
+		"data root on overlay": {
+			func(t *testing.T, e *hostfacts.Env, s *system) { s.fsType = map[string]int64{"/": 0x794c7630} },
+			"data-root", hostfacts.Block, "type overlay", "storage.data_root", true,
+		},
+		"data root on cifs, signed": {
+			func(t *testing.T, e *hostfacts.Env, s *system) { s.fsType = map[string]int64{"/": -0xacb2be} },
+			"data-root", hostfacts.Block, "type cifs", "storage.data_root", true,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			ctx := context.Background()

@@ -23,14 +23,18 @@ func (h host) namespaceLimits() Check {
 }
 
 func namespacesOff() Check { // D1a
-	return Check{ID: "D1", Status: Block, Why: "User namespaces are switched off (user.max_user_namespaces=0).",
+	return Check{
+		ID: "D1", Status: Block, Why: "User namespaces are switched off (user.max_user_namespaces=0).",
 		Fix:  "echo 'user.max_user_namespaces=28633' | sudo tee /etc/sysctl.d/60-lazaret.conf && sudo sysctl --system",
-		Note: "If your organisation hardens this host (STIG/CIS), ask first."}
+		Note: "If your organisation hardens this host (STIG/CIS), ask first.",
+	}
 }
 
 func namespacesForbidden() Check { // D1b
-	return Check{ID: "D1", Status: Block, Why: "This kernel forbids unprivileged user namespaces.",
-		Fix: "echo 'kernel.unprivileged_userns_clone=1' | sudo tee /etc/sysctl.d/60-lazaret.conf && sudo sysctl --system"}
+	return Check{
+		ID: "D1", Status: Block, Why: "This kernel forbids unprivileged user namespaces.",
+		Fix: "echo 'kernel.unprivileged_userns_clone=1' | sudo tee /etc/sysctl.d/60-lazaret.conf && sudo sysctl --system",
+	}
 }
 
 // namespaces is D1. The supervisor tries it, because a security module judges
@@ -60,12 +64,16 @@ func (h host) namespaces(ctx context.Context) Check {
 	case refused && sysctl("kernel/apparmor_restrict_unprivileged_userns") == "1":
 		return h.appArmor()
 	case refused && h.inContainer(ctx):
-		return Check{ID: "D1", Status: Block, Why: "Running inside a container that filters namespaces (" + line + ").",
-			Fix: "Run Lazaret on the host, or start the container with a seccomp/AppArmor profile that allows user namespaces."}
+		return Check{
+			ID: "D1", Status: Block, Why: "Running inside a container that filters namespaces (" + line + ").",
+			Fix: "Run Lazaret on the host, or start the container with a seccomp/AppArmor profile that allows user namespaces.",
+		}
 	}
-	return Check{ID: "D1", Status: Block, Why: "Namespaces cannot be made: " + failure(out, err) + ".",
+	return Check{
+		ID: "D1", Status: Block, Why: "Namespaces cannot be made: " + failure(out, err) + ".",
 		Fix: "look at sudo dmesg for a security module that refused " + h.tools.Supervisor +
-			", and at the kernel's configuration for CONFIG_USER_NS, CONFIG_NET_NS"}
+			", and at the kernel's configuration for CONFIG_USER_NS, CONFIG_NET_NS",
+	}
 }
 
 // appArmor is D1c.
@@ -74,9 +82,11 @@ func (h host) appArmor() Check {
 	if label == "" {
 		label = strings.TrimSpace(h.read("/proc/self/attr/current"))
 	}
-	c := Check{ID: "D1", Status: Block,
+	c := Check{
+		ID: "D1", Status: Block,
 		Why:  fmt.Sprintf("Ubuntu's AppArmor blocks namespaces for %s (label: %s).", h.tools.Supervisor, label),
-		Note: "Do not set kernel.apparmor_restrict_unprivileged_userns=0; that lowers protection for every program."}
+		Note: "Do not set kernel.apparmor_restrict_unprivileged_userns=0; that lowers protection for every program.",
+	}
 	const target = "/etc/apparmor.d/lazaret"
 	load := "sudo apparmor_parser -r " + target
 	profile := filepath.Join(h.Prefix(), "share/lazaret/apparmor/lazaret")

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"log"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -83,8 +84,10 @@ func newImage(t testing.TB, arch string, layers ...fakeLayer) fakeImage {
 		descs = append(descs, descriptor(l.mediaType, l.blob))
 		im.blobs[unpacktest.Digest(l.blob)] = l.blob
 	}
-	config := marshal(t, obj{"os": "linux", "architecture": arch, "rootfs": obj{"type": "layers", "diff_ids": diffIDs},
-		"config": obj{"Env": []string{"PATH=/opt/bin:/bin", "A=b=c"}, "WorkingDir": "/srv", "User": "app", "Cmd": []string{"sh"}}})
+	config := marshal(t, obj{
+		"os": "linux", "architecture": arch, "rootfs": obj{"type": "layers", "diff_ids": diffIDs},
+		"config": obj{"Env": []string{"PATH=/opt/bin:/bin", "A=b=c"}, "WorkingDir": "/srv", "User": "app", "Cmd": []string{"sh"}},
+	})
 	im.blobs[unpacktest.Digest(config)] = config
 	im.manifest = marshal(t, obj{"schemaVersion": 2, "mediaType": ociManifest, "config": descriptor(ociConfig, config), "layers": descs})
 	return im
@@ -190,14 +193,10 @@ func write(t testing.TB, path string, b []byte) {
 
 // add puts an image into the blobs of a layout or index and describes it.
 func add(blobs map[string][]byte, im fakeImage, extra obj) obj {
-	for d, b := range im.blobs {
-		blobs[d] = b
-	}
+	maps.Copy(blobs, im.blobs)
 	blobs[unpacktest.Digest(im.manifest)] = im.manifest
 	d := descriptor(im.mediaType, im.manifest)
-	for k, v := range extra {
-		d[k] = v
-	}
+	maps.Copy(d, extra)
 	return d
 }
 

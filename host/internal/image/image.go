@@ -175,8 +175,10 @@ func prepare(ctx context.Context, o Options, refresh bool) (*Prepared, error) {
 		return nil, fault.DiskFull(err, o.DataRoot)
 	}
 	if ref.Kind == source.KindRegistry {
-		err = writeRecord(o.DataRoot, record{Ref: ref.Text, Platform: want.String(),
-			ManifestDigest: im.ManifestDigest, ConfigDigest: im.ConfigDigest, Updated: time.Now().UTC()})
+		err = writeRecord(o.DataRoot, record{
+			Ref: ref.Text, Platform: want.String(),
+			ManifestDigest: im.ManifestDigest, ConfigDigest: im.ConfigDigest, Updated: time.Now().UTC(),
+		})
 	}
 	return p, fault.DiskFull(err, o.DataRoot)
 }

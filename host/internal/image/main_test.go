@@ -3,6 +3,7 @@ package image_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"testing"
@@ -15,7 +16,10 @@ import (
 // prepareEnv makes the test binary a preparer: a second process.
 const prepareEnv = "LAZARET_IMAGETEST_PREPARE"
 
-type prepareRequest struct{ Ref, DataRoot string }
+type prepareRequest struct {
+	Ref, DataRoot string
+	Single        bool // id mapping
+}
 
 func TestMain(m *testing.M) {
 	if status, is := unpacktest.Main(); is {
@@ -34,12 +38,17 @@ func prepareMain(text string) int {
 		fmt.Println(err)
 		return 2
 	}
+	mapping := unpack.MappingFull
+	if req.Single {
+		mapping = unpack.MappingSingle
+	}
 	p, err := image.Prepare(context.Background(), image.Options{
-		Ref: req.Ref, DataRoot: req.DataRoot, Platform: "linux/amd64", Mapping: unpack.MappingFull, Runner: &unpacktest.Runner{},
+		Ref: req.Ref, DataRoot: req.DataRoot, Platform: "linux/amd64", Mapping: mapping, Runner: &unpacktest.Runner{Single: req.Single},
 		Progress: func(p image.Progress) { fmt.Println("progress", p.Phase, p.Layer) },
 	})
 	if err != nil {
-		fmt.Println("error", err)
+		var hint interface{ Hint() string }
+		fmt.Println("error", err, errors.As(err, &hint) && hint.Hint() != "")
 		return 1
 	}
 	fmt.Println("prepared", p.ID)

@@ -17,8 +17,6 @@ import (
 	"time"
 
 	"lazaret.dev/lazaret/host/internal/image"
-	"lazaret.dev/lazaret/host/internal/image/fault"
-	"lazaret.dev/lazaret/host/internal/unpack"
 	"lazaret.dev/lazaret/host/internal/unpack/unpacktest"
 )
 
@@ -35,7 +33,7 @@ func startPreparer(t *testing.T, ref, dataRoot string) *preparer {
 		t.Fatal(err)
 	}
 	cmd := exec.Command(self)
-	cmd.Env = append(os.Environ(), prepareEnv+"="+string(marshal(t, prepareRequest{ref, dataRoot})))
+	cmd.Env = append(os.Environ(), prepareEnv+"="+string(marshal(t, prepareRequest{Ref: ref, DataRoot: dataRoot})))
 	cmd.Stderr = os.Stderr
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	out, err := cmd.StdoutPipe()
@@ -307,61 +305,41 @@ func TestProgramReports(t *testing.T) {
 	e.clean(t)
 }
 
-// A full disk is named, publishes nothing and leaves nothing half-made; with
-// space, the next try works. The test runs itself in a mount namespace with a
-// small data root.
+// A full disk is named, with a hint, publishes nothing and leaves nothing
+// half-made; with space, the next try works. The data root is a small
+// filesystem in a mount namespace.
 func TestDiskFull(t *testing.T) {
-	const inside = "LAZARET_IMAGETEST_SMALL"
 	e, s := newEnv(t), newServer(t)
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
+	const script = `
+mount -t tmpfs -o size=40m none "$0" && head -c 36M /dev/zero >"$0/ballast" || exit 99
+"$1"; echo "status $?"
+find "$0" -name 'unpack-*' -o -name '*.intent' -o -name '*.partial' -o -name meta.json -o -name root
+rm "$0/ballast"
+"$1"; echo "status $?"`
 	for name, l := range map[string]fakeLayer{
 		"pull":   plainLayer(unpacktest.Tar(t, file("a", strings.Repeat("x", 9<<20)))),
 		"unpack": gzipLayer(t, unpacktest.Tar(t, file("a", strings.Repeat("x", 9<<20)))),
 	} {
 		t.Run(name, func(t *testing.T) {
 			ref := s.push(t, name, newImage(t, "amd64", l))
-			cmd := exec.Command("unshare", "--user", "--map-root-user", "--mount", "sh", "-c",
-				`mount -t tmpfs -o size=40m none "$0" && head -c 36M /dev/zero >"$0/ballast" && "$1" -test.run TestInSmallRoot && rm "$0/ballast" && LAZARET_IMAGETEST_AGAIN=1 "$1" -test.run TestInSmallRoot`,
-				e.root, self)
-			cmd.Env = append(os.Environ(), inside+"="+string(marshal(t, prepareRequest{ref, e.root})))
-			if out, err := cmd.CombinedOutput(); err != nil {
-				t.Errorf("%v: %s", err, out)
+			cmd := exec.Command("unshare", "--user", "--map-root-user", "--mount", "sh", "-c", script, e.root, self)
+			cmd.Env = append(os.Environ(), prepareEnv+"="+string(marshal(t, prepareRequest{ref, e.root, true})))
+			out, err := cmd.CombinedOutput()
+			var got []string
+			for line := range strings.Lines(string(out)) {
+				if !strings.HasPrefix(line, "progress") {
+					got = append(got, strings.TrimSpace(line))
+				}
+			}
+			if err != nil || len(got) != 4 || !strings.HasPrefix(got[0], "error no space left for the image") || !strings.HasSuffix(got[0], " true") ||
+				got[1] != "status 1" || !strings.HasPrefix(got[2], "prepared ") || got[3] != "status 0" {
+				t.Errorf("%v: %q", err, got)
 			}
 		})
-	}
-}
-
-// TestInSmallRoot is the inner half of TestDiskFull.
-func TestInSmallRoot(t *testing.T) {
-	text := os.Getenv("LAZARET_IMAGETEST_SMALL")
-	if text == "" {
-		return
-	}
-	var req prepareRequest
-	if err := json.Unmarshal([]byte(text), &req); err != nil {
-		t.Fatal(err)
-	}
-	e := &env{root: req.DataRoot}
-	o := e.options(req.Ref)
-	o.Mapping, o.Runner = unpack.MappingSingle, &unpacktest.Runner{Single: true}
-	_, err := image.Prepare(context.Background(), o)
-	if os.Getenv("LAZARET_IMAGETEST_AGAIN") != "" {
-		if err != nil {
-			t.Error(err)
-		}
-		return
-	}
-	var full *image.Error
-	if !errors.As(err, &full) || full.Code != fault.Full || full.Hint() == "" {
-		t.Errorf("error: %v", err)
-	}
-	e.clean(t)
-	var fs syscall.Statfs_t
-	if err := syscall.Statfs(req.DataRoot, &fs); err != nil || fs.Bfree*uint64(fs.Bsize) < 7<<19 {
-		t.Errorf("space is still taken: %+v, %v", fs, err)
 	}
 }
 

@@ -127,6 +127,7 @@ func (r DataRoot) Domain(id string) (DomainRoot, error) {
 //	lock                               the Domain lock
 //	log/<generation>/                  logs
 //	anchors/<encoded path>/{upper,work}    State Anchors
+//	anchors/.mapping                   see [DomainRoot.BindAnchors]
 //	transient/<generation>/{upper,work}    gone with the generation
 type DomainRoot struct {
 	data DataRoot

@@ -69,6 +69,27 @@ func (d DomainRoot) ReadRecord() (Record, error) {
 	return rec, nil
 }
 
+// Workspaces returns the workspaces of all Domains in a data root, as far as
+// their records can be read. It makes nothing.
+func (h Host) Workspaces(dataRoot string) []string {
+	real, err := Resolve(dataRoot)
+	if err != nil {
+		return nil
+	}
+	data := DataRoot{path: real, uid: h.UID}
+	ids, err := data.Domains()
+	if err != nil {
+		return nil
+	}
+	var out []string
+	for _, id := range ids {
+		if rec, err := (DomainRoot{data: data, id: id}).ReadRecord(); err == nil {
+			out = append(out, rec.Workspace)
+		}
+	}
+	return out
+}
+
 func readRecord(dir int, path string) (Record, error) {
 	fd, err := unix.Openat(dir, recordName, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -88,9 +109,11 @@ func readRecord(dir int, path string) (Record, error) {
 		err = fmt.Errorf("version %d, want %d", rec.Version, recordVersion)
 	}
 	if err != nil {
-		return Record{}, &Error{Kind: KindRecord, Err: err,
+		return Record{}, &Error{
+			Kind: KindRecord, Err: err,
 			Msg: fmt.Sprintf("cannot read %q", filepath.Join(path, recordName)),
-			Fix: "the file only names the Domain: remove it, and the next run writes it again"}
+			Fix: "the file only names the Domain: remove it, and the next run writes it again",
+		}
 	}
 	return rec, nil
 }
@@ -115,38 +138,45 @@ func (d DomainRoot) Claim(profile, workspace string, now time.Time) error {
 	})
 }
 
-// writeRecord replaces domain.json by rename, after fsync, so that a reader
-// sees the old or the new text and a crash leaves one of them.
+// writeRecord replaces domain.json, so that a reader sees the old or the new
+// text and a crash leaves one of them.
 func (d DomainRoot) writeRecord(rec Record) error {
 	b, err := json.MarshalIndent(rec, "", "  ")
 	if err != nil {
 		return fmt.Errorf("encode %s: %w", recordName, err)
 	}
-	dir, err := dirfd.Walk(d.data.path, d.names(), d.data.uid, dirfd.NoWrite, true)
+	return d.replace(recordName, append(b, '\n'))
+}
+
+// replace writes a file by rename, after fsync, in a directory of the Domain
+// Root that names lead to. The caller holds the Domain lock.
+func (d DomainRoot) replace(name string, text []byte, names ...string) error {
+	dir, err := dirfd.Walk(d.data.path, d.names(names...), d.data.uid, dirfd.NoWrite, true)
 	if err != nil {
 		return err
 	}
 	defer unix.Close(dir)
-	tmp := "." + recordName + ".new"
-	// What a killed writer left is replaced: the caller holds the Domain lock.
+	path := filepath.Join(append(append([]string{d.Path()}, names...), name)...)
+	tmp := "." + name + ".new"
+	// What a killed writer left is replaced.
 	if err := unix.Unlinkat(dir, tmp, 0); err != nil && !errors.Is(err, unix.ENOENT) {
-		return fmt.Errorf("remove %q: %w", filepath.Join(d.Path(), tmp), err)
+		return fmt.Errorf("remove %q: %w", path, err)
 	}
 	fd, err := unix.Openat(dir, tmp, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
 	if err != nil {
-		return fmt.Errorf("create %q: %w", filepath.Join(d.Path(), tmp), err)
+		return fmt.Errorf("create %q: %w", path, err)
 	}
-	f := os.NewFile(uintptr(fd), filepath.Join(d.Path(), tmp))
-	_, err = f.Write(append(b, '\n'))
+	f := os.NewFile(uintptr(fd), path)
+	_, err = f.Write(text)
 	err = errors.Join(err, f.Sync(), f.Close())
 	if err == nil {
-		err = unix.Renameat(dir, tmp, dir, recordName)
+		err = unix.Renameat(dir, tmp, dir, name)
 	}
 	if err == nil {
 		err = unix.Fsync(dir)
 	}
 	if err != nil {
-		return fmt.Errorf("write %q: %w", filepath.Join(d.Path(), recordName), err)
+		return fmt.Errorf("write %q: %w", path, err)
 	}
 	return nil
 }

@@ -18,6 +18,7 @@ const (
 	KindWorkspace  = refusal.Workspace
 	KindMismatch   = refusal.Mismatch
 	KindRecord     = refusal.Record
+	KindMapping    = refusal.Mapping
 )
 
 func refuse(k Kind, fix, format string, args ...any) *Error {

@@ -15,6 +15,7 @@ import (
 	"pgregory.net/rapid"
 
 	"lazaret.dev/lazaret/host/internal/paths"
+	"lazaret.dev/lazaret/protocol/handoff"
 )
 
 // host makes a host of its own below a temporary directory.
@@ -94,6 +95,7 @@ func TestRuntimeFallback(t *testing.T) {
 	mkdir(t, filepath.Join(base, "open"), 0o755)
 	mkdir(t, filepath.Join(base, "group"), 0o710)
 	mkdir(t, filepath.Join(base, "private"), 0o700)
+	mkdir(t, filepath.Join(base, `back\slash`), 0o700)
 	symlink(t, filepath.Join(base, "private"), filepath.Join(base, "link"))
 	if err := os.WriteFile(filepath.Join(base, "file"), nil, 0o600); err != nil {
 		t.Fatal(err)
@@ -106,6 +108,7 @@ func TestRuntimeFallback(t *testing.T) {
 		{"open to the group", filepath.Join(base, "group"), "not yours alone"},
 		{"a link", filepath.Join(base, "link"), "not a directory"},
 		{"a file", filepath.Join(base, "file"), "not a directory"},
+		{"a pattern", filepath.Join(base, `back\slash`), "takes for a pattern"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			h := host(t, map[string]string{"XDG_RUNTIME_DIR": tt.dir})
@@ -171,8 +174,16 @@ func TestCheckSockets(t *testing.T) {
 		}
 		wantKind(t, err, paths.KindSocketPath, "107")
 		wantKind(t, err, paths.KindSocketPath, filepath.Join(dir, suffixes[2]))
-		if !strings.Contains(err.(*paths.Error).Hint(), "XDG_RUNTIME_DIR") {
-			t.Fatalf("hint %q names no way out", err.(*paths.Error).Hint())
+		if !strings.Contains(func() *paths.Error {
+			target := &paths.Error{}
+			_ = errors.As(err, &target)
+			return target
+		}().Hint(), "XDG_RUNTIME_DIR") {
+			t.Fatalf("hint %q names no way out", func() *paths.Error {
+				target := &paths.Error{}
+				_ = errors.As(err, &target)
+				return target
+			}().Hint())
 		}
 	}
 }
@@ -407,6 +418,50 @@ func TestClaim(t *testing.T) {
 		_, err := other.ReadRecord()
 		wantKind(t, err, paths.KindRecord, "domain.json")
 	}
+}
+
+// A State Anchor's files have the owners of one id mapping; under the other
+// they would belong to somebody else (DESIGN section 8).
+func TestBindAnchors(t *testing.T) {
+	d, err := dataRoot(t).Domain("0123456789ab")
+	if err != nil {
+		t.Fatal(err)
+	}
+	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	bind := func(m handoff.Mapping) error { return d.BindAnchors(m, now) }
+	// Without anchors there is nothing to mix up.
+	for _, m := range []handoff.Mapping{handoff.MappingSingle, handoff.MappingFull, handoff.MappingFull} {
+		if err := bind(m); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := d.EnsureAnchor("/usr"); err != nil {
+		t.Fatal(err)
+	}
+	if err := bind(handoff.MappingFull); err != nil {
+		t.Error(err)
+	}
+	err = bind(handoff.MappingSingle)
+	wantKind(t, err, paths.KindMapping, "subordinate")
+	anchors, aside := filepath.Join(d.Path(), "anchors"), filepath.Join(d.Path(), ".anchors-full-20260102T030405Z")
+	var refused *paths.Error
+	if !errors.As(err, &refused) || !strings.Contains(refused.Fix, "mv '"+anchors+"' '"+aside+"'") {
+		t.Errorf("the fix is not the command that resets: %q", refused.Fix)
+	}
+	// The command does what it says.
+	if err := os.Rename(anchors, aside); err != nil {
+		t.Fatal(err)
+	}
+	if !paths.DomainOwned(filepath.Base(aside)) {
+		t.Error("a volume could show the anchors that were put aside")
+	}
+	if err := bind(handoff.MappingSingle); err != nil {
+		t.Error(err)
+	}
+	if err := os.WriteFile(filepath.Join(anchors, ".mapping"), []byte("nonsense\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	wantKind(t, bind(handoff.MappingSingle), paths.KindRecord, ".mapping")
 }
 
 func TestPrepared(t *testing.T) {

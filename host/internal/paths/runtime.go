@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"sort"
+	"strings"
 
 	"golang.org/x/sys/unix"
 
@@ -69,6 +70,10 @@ func (h Host) fallbackRuntime() string {
 	return filepath.Join(h.TempDir, fmt.Sprintf("lazaret-%d", h.UID))
 }
 
+// patternChars mean something in a glob pattern. runsc finds its state, which
+// lies in the runtime directory, by such a pattern.
+const patternChars = `*?[\`
+
 // xdgRuntime returns the canonical XDG_RUNTIME_DIR, or why it is not used.
 func (h Host) xdgRuntime() (dir, why string) {
 	v := h.Getenv("XDG_RUNTIME_DIR")
@@ -90,6 +95,9 @@ func (h Host) xdgRuntime() (dir, why string) {
 	real, err := Resolve(v)
 	if err != nil {
 		return "", fmt.Sprintf("XDG_RUNTIME_DIR=%q cannot be resolved", v)
+	}
+	if strings.ContainsAny(real, patternChars) {
+		return "", fmt.Sprintf("XDG_RUNTIME_DIR=%q has one of the characters %s, which runsc takes for a pattern", v, patternChars)
 	}
 	fd, err := dirfd.OpenRoot(real, h.UID, dirfd.NoEntry, false)
 	if err != nil {
@@ -172,6 +180,6 @@ func CheckSockets(dir string, suffixes ...string) error {
 		return nil
 	}
 	return refuse(KindSocketPath,
-		fmt.Sprintf("set XDG_RUNTIME_DIR to a private directory (mode 0700) with a path shorter by %d bytes, or unset it to use /tmp", len(longest)-MaxSocketPath),
+		fmt.Sprintf("set XDG_RUNTIME_DIR to a private directory (mode 0700) with a shorter path (by %d, in bytes), or unset it to use /tmp", len(longest)-MaxSocketPath),
 		"cannot use %q: a Unix socket's path is limited to %d bytes, and %q has %d", dir, MaxSocketPath, longest, len(longest))
 }

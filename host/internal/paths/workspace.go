@@ -62,8 +62,8 @@ const workspaceFix = "run lazaret in a project directory, or name one with --wor
 // Workspace returns the canonical path of the directory that is to be the
 // Agent Workspace, with every symbolic link resolved, so that each way to name
 // a project leads to one Domain. It refuses, by name: what is not a directory,
-// paths that are not UTF-8 or hold NUL, "/", the home directory and what
-// contains it, and whatever the guard protects.
+// paths that are not UTF-8 or hold NUL, "/", the kernel's own filesystems, the
+// home directory and what contains it, and whatever the guard protects.
 func (g Guard) Workspace(dir string) (string, error) {
 	no := func(why string, args ...any) error {
 		return refuse(KindWorkspace, workspaceFix, "cannot use %q as the workspace: "+why, append([]any{dir}, args...)...)
@@ -91,6 +91,9 @@ func (g Guard) Workspace(dir string) (string, error) {
 	}
 	if sameAsAncestor(fi, "/") {
 		return "", no("it is the root of the file system, and everything in it would be the agent's")
+	}
+	if fs, is := KernelPlace(real); is {
+		return "", no("it is on a filesystem of type %s, which shows the host itself", fs)
 	}
 	if g.Home != "" {
 		home, err := Resolve(g.Home)

@@ -1,6 +1,7 @@
 package paths_test
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -47,13 +48,21 @@ func TestWorkspaceRefused(t *testing.T) {
 		{base + "/run", "the runtime directory"},
 		{base + "/run/lazaret", "the runtime directory"},
 		{base + "/file", "not a directory"},
+		{"/proc", "type proc"},
+		{"/proc/self/", "type proc"},
+		{"/sys", "type sysfs"},
+		{"/dev", "type devtmpfs"},
 		{base + "/none", "no such file"},
 		{base + "/a\x00b", "NUL"},
 		{base + "/bad\xffname", "not valid UTF-8"},
 	} {
 		_, err := g.Workspace(tt.dir)
 		wantKind(t, err, paths.KindWorkspace, tt.why)
-		if err.(*paths.Error).Hint() == "" {
+		if func() *paths.Error {
+			target := &paths.Error{}
+			_ = errors.As(err, &target)
+			return target
+		}().Hint() == "" {
 			t.Errorf("%q: no hint", tt.dir)
 		}
 	}

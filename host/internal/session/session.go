@@ -18,10 +18,10 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
-	"github.com/creack/pty"
 	specs "github.com/opencontainers/runtime-spec/specs-go"
 
 	"lazaret.dev/lazaret/host/internal/spawn"
@@ -64,13 +64,19 @@ type Session struct {
 	client  *exec.Cmd
 	pid     int // in the guest; also its session and process group
 
-	ptmx   *os.File // with a TTY
-	stdin  *os.File // without
-	inMu   sync.Mutex
-	eofSet bool
+	ptmx  *os.File // with a TTY
+	stdin *os.File // without
+	inMu  sync.Mutex
 
 	pumps sync.WaitGroup
+	flow  flow
 	ends  []*os.File // read ends, closed when the pumps must stop
+}
+
+// flow is what the pumps have done so far.
+type flow struct {
+	carried  atomic.Int64 // bytes
+	handling atomic.Int32 // pumps that wait for their client
 }
 
 // startTimeout bounds the time until runsc has told the guest pid.
@@ -97,7 +103,9 @@ func Start(ctx context.Context, sb Sandbox, spec Spec, out Output) (*Session, er
 	defer pidW.Close()
 
 	s := &Session{sandbox: sb, id: spec.ID}
-	s.client = exec.Command(sb.Runsc, "--root", sb.StateDir, "--rootless", "exec",
+	// Bound to the session rather than to a context: Kill and End are its ends.
+	s.client = exec.Command(sb.Runsc, //nolint:forbidigo,noctx // see above
+		"--root", sb.StateDir, "--rootless", "exec",
 		"--process", "/proc/self/fd/3", "--internal-pid-file", "/proc/self/fd/4", sb.ID)
 	s.client.ExtraFiles = []*os.File{pf, pidW}
 	s.client.Env = []string{}
@@ -126,19 +134,14 @@ func Start(ctx context.Context, sb Sandbox, spec Spec, out Output) (*Session, er
 }
 
 // attachTTY makes the PTY. The slave is the exec client's controlling terminal:
-// without that, control keys and SIGWINCH reach nobody (design section 14).
+// without that, SIGWINCH reaches nobody (design section 14).
 func (s *Session) attachTTY(size control.Size) ([]*os.File, error) {
-	ptmx, tty, err := pty.Open()
+	ptmx, tty, err := openPTY(size)
 	if err != nil {
 		return nil, fmt.Errorf("open pty: %w", err)
 	}
 	s.ptmx = ptmx
 	s.ends = []*os.File{ptmx}
-	// The size is there before the command is, so that its first look is right.
-	if err := pty.Setsize(ptmx, &pty.Winsize{Rows: size.Rows, Cols: size.Cols}); err != nil {
-		_ = tty.Close()
-		return nil, fmt.Errorf("set terminal size: %w", err)
-	}
 	s.client.Stdin, s.client.Stdout, s.client.Stderr = tty, tty, tty
 	s.client.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true, Ctty: 0, Pdeathsig: syscall.SIGKILL}
 	return []*os.File{tty}, nil
@@ -182,19 +185,22 @@ func (s *Session) attachPipes() ([]*os.File, error) {
 func (s *Session) pump(out Output) {
 	sinks := []func([]byte) error{out.Stdout, out.Stderr}
 	for i, f := range s.ends {
-		s.pumps.Go(func() { copyOut(f, sinks[i]) })
+		s.pumps.Go(func() { s.flow.copyOut(f, sinks[i]) })
 	}
 }
 
-func copyOut(f *os.File, sink func([]byte) error) {
+func (w *flow) copyOut(f *os.File, sink func([]byte) error) {
 	buf := make([]byte, 64<<10)
 	for {
 		n, err := f.Read(buf)
 		if n > 0 {
+			w.handling.Add(1)
 			if sink(buf[:n]) != nil {
 				// Nobody listens any more; the command must not block for that.
 				sink = func([]byte) error { return nil }
 			}
+			w.carried.Add(int64(n))
+			w.handling.Add(-1)
 		}
 		// A PTY master reports EIO when the last slave is closed.
 		if err != nil {
@@ -205,9 +211,13 @@ func copyOut(f *os.File, sink func([]byte) error) {
 
 // processSpec renders the OCI process. The command starts through the guest
 // tool, which looks it up and becomes it: that is what tells "not found" (127)
-// and "cannot execute" (126) apart from a command's own status.
+// and "cannot execute" (126) apart from a command's own status. With a terminal
+// it stays, and gives the command one that has a name inside (case 40).
 func processSpec(spec Spec) ([]byte, error) {
 	args := []string{guestTool, "_exec"}
+	if spec.TTY {
+		args = append(args, "--tty")
+	}
 	if len(spec.Argv) == 0 {
 		args = append(args, "--login")
 	}
@@ -301,7 +311,7 @@ func (s *Session) Resize(size control.Size) error {
 	if s.ptmx == nil {
 		return nil
 	}
-	return pty.Setsize(s.ptmx, &pty.Winsize{Rows: size.Rows, Cols: size.Cols})
+	return setSize(s.ptmx, size)
 }
 
 // Signal sends a signal to the session's process group.
@@ -309,12 +319,19 @@ func (s *Session) Signal(ctx context.Context, name control.SignalName) error {
 	return s.sandbox.run(ctx, nil, "kill", "--pgid", strconv.Itoa(s.pid), s.sandbox.ID, string(name))
 }
 
-// drainGrace is how long output may keep coming after the command has ended
-// before its leftovers are ended too.
-const drainGrace = 200 * time.Millisecond
+const (
+	// drainGrace is how long a command's output may rest after its end before
+	// what it left behind is ended too.
+	drainGrace = 200 * time.Millisecond
+
+	// drainLimit is more than pipes and a terminal can hold: what comes beyond it
+	// is none of the command's.
+	drainLimit = 4 << 20
+)
 
 // Wait waits for the command's end and for all of its output, and returns its
-// status as a shell would give it. It is called once.
+// status as a shell would give it. It is called once. It takes as long as the
+// Output's methods take.
 func (s *Session) Wait(ctx context.Context) int {
 	_ = s.client.Wait()
 	s.CloseStdin()
@@ -326,22 +343,46 @@ func (s *Session) Wait(ctx context.Context) int {
 	select {
 	case <-drained:
 	case <-time.After(drainGrace):
-		// A process that the command left behind holds its stdout open. It ends
-		// with its session (FR-15); then the rest of the output is there.
+		// A process that the command left behind may hold its stdout open. It ends
+		// with its session (FR-15); then the rest of the output is there, and takes
+		// as long as its reader does.
 		_ = s.End(ctx)
-		select {
-		case <-drained:
-		case <-time.After(drainGrace):
-		}
+		s.flow.settle(drained)
 	}
 	s.closeEnds()
 	<-drained
 	return status(s.client.ProcessState)
 }
 
+// settle waits until everything is drained, or nothing moves any more though
+// nobody waits for a reader.
+func (w *flow) settle(drained <-chan struct{}) {
+	carried := w.carried.Load()
+	limit := carried + drainLimit
+	for carried <= limit {
+		select {
+		case <-drained:
+			return
+		case <-time.After(drainGrace):
+		}
+		now := w.carried.Load()
+		if now == carried && w.handling.Load() == 0 {
+			return
+		}
+		carried = now
+	}
+}
+
+// endTimeout bounds End: somewhat more than the guest tool's own limit. A
+// sandbox that is too busy to end its processes is not waited for: they end
+// with it.
+const endTimeout = 4 * time.Second
+
 // End ends every process of the session in the guest. Killing the exec client
 // would not: the guest process lives on without it.
 func (s *Session) End(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, endTimeout)
+	defer cancel()
 	return s.sandbox.Exec(ctx, nil, nil, guestTool, "_end", strconv.Itoa(s.pid), s.id)
 }
 
@@ -375,10 +416,12 @@ const callTimeout = 10 * time.Second
 // Exec runs one of Lazaret's own programs in the sandbox, with stdin and stdout
 // as pipes, and waits for it.
 func (sb Sandbox) Exec(ctx context.Context, stdin io.Reader, stdout io.Writer, argv ...string) error {
-	process, err := json.Marshal(specs.Process{Args: argv, Cwd: "/", Env: []string{"PATH=/usr/bin:/bin"},
+	process, err := json.Marshal(specs.Process{
+		Args: argv, Cwd: "/", Env: []string{"PATH=/usr/bin:/bin"},
 		Capabilities: &specs.LinuxCapabilities{
 			Bounding: launch.Capabilities(), Effective: launch.Capabilities(), Permitted: launch.Capabilities(),
-		}})
+		},
+	})
 	if err != nil {
 		return fmt.Errorf("encode process: %w", err)
 	}

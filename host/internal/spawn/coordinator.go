@@ -6,6 +6,8 @@ import (
 	"os/exec"
 	"syscall"
 
+	"golang.org/x/sys/unix"
+
 	"lazaret.dev/lazaret/protocol/wire"
 )
 
@@ -30,7 +32,14 @@ func Coordinator(exe string, lock, log *os.File, env []string) (*wire.Seq, error
 		return nil, fmt.Errorf("start coordinator: %w", err)
 	}
 	defer peer.Close()
-	cmd := exec.Command(exe, CoordinatorCommand)
+	// The starter's own starter may have left it descriptors: a lock, a pipe
+	// that somebody reads to its end. A process that outlives its starter must
+	// hold none of them, and neither may what carries the sandbox's packets.
+	if err := unix.CloseRange(3, ^uint(0), unix.CLOSE_RANGE_CLOEXEC); err != nil {
+		_ = seq.Close()
+		return nil, fmt.Errorf("start coordinator: %w", os.NewSyscallError("close_range", err))
+	}
+	cmd := exec.Command(exe, CoordinatorCommand) //nolint:forbidigo,noctx // it outlives its starter
 	cmd.ExtraFiles = []*os.File{lock, log, peer}
 	cmd.Env = env
 	cmd.Dir = "/"

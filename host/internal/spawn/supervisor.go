@@ -70,13 +70,14 @@ func Supervise(ctx context.Context, path string, m Mapping, log *os.File) (*Supe
 	if err != nil {
 		return nil, fmt.Errorf("start supervisor: %w", err)
 	}
-	defer peer.Close()
-	cmd := exec.Command(path, m.flags()...)
-	cmd.ExtraFiles = []*os.File{peer, log} // handoff.SocketFD, handoff.LogFD
+	cmd := exec.Command(path, m.flags()...) //nolint:forbidigo,noctx // its life is the lease: Kill and Wait end it
+	cmd.ExtraFiles = []*os.File{peer, log}  // handoff.SocketFD, handoff.LogFD
 	cmd.Env = []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"}
 	cmd.Dir = "/"
 	cmd.Stderr = log
-	if err := cmd.Start(); err != nil {
+	err = cmd.Start()
+	_ = peer.Close() // or the supervisor's end would not be seen
+	if err != nil {
 		_ = seq.Close()
 		return nil, fmt.Errorf("start supervisor: %w", err)
 	}

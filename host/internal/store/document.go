@@ -280,12 +280,13 @@ func each(ctx context.Context, tx *sql.Tx, do func(scan func(...any) error) erro
 	if err != nil {
 		return err
 	}
+	defer rows.Close() //nolint:errcheck // rows.Err has what went wrong
 	for rows.Next() {
 		if err := do(rows.Scan); err != nil {
-			return errors.Join(err, rows.Close())
+			return err
 		}
 	}
-	return errors.Join(rows.Err(), rows.Close())
+	return rows.Err()
 }
 
 // nullProc scans the three columns of a process that may be absent.

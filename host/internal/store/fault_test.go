@@ -272,8 +272,7 @@ func TestDamagedFilesAreKeptAndNamed(t *testing.T) {
 		data := level(uint32(schema.Latest()) + 1)
 		must(t, os.WriteFile(path, data, 0o600))
 		s, err := store.Open(ctx, dir, held)
-		var newer *schema.NewerError
-		if !errors.As(err, &newer) {
+		if _, ok := errors.AsType[*schema.NewerError](err); !ok {
 			t.Fatalf("Open = %v, %v", s, err)
 		}
 		after, err := os.ReadFile(path)

@@ -42,8 +42,10 @@ func open(t testing.TB, dir string, held *os.File) *store.Store {
 }
 
 func newGeneration(id string) store.New {
-	return store.New{ID: id, Phase: protocol.Starting, BootID: "boot", ConfigFingerprint: "fp",
-		CoordinatorID: "c-" + id, SandboxID: "s-" + id, NetworkID: "n-" + id}
+	return store.New{
+		ID: id, Phase: protocol.Starting, BootID: "boot", ConfigFingerprint: "fp",
+		CoordinatorID: "c-" + id, SandboxID: "s-" + id, NetworkID: "n-" + id,
+	}
 }
 
 // Full life of a generation, reopened in the middle: what one process recorded,
@@ -86,8 +88,10 @@ func TestGenerationDocumentSurvivesReopening(t *testing.T) {
 			{Role: store.RoleSupervisor, State: store.Intended},
 			{Role: store.RoleAnchor, State: store.Owned, Ownership: own},
 		},
-		Sessions: []store.Session{{ID: "one", Phase: protocol.SessionClosing, Interactive: true,
-			Client: &handoff.Proc{PID: 7, Start: 8, BootID: "boot"}}},
+		Sessions: []store.Session{{
+			ID: "one", Phase: protocol.SessionClosing, Interactive: true,
+			Client: &handoff.Proc{PID: 7, Start: 8, BootID: "boot"},
+		}},
 		Publication: &store.Publication{Socket: "/run/s", Inode: store.Inode{Dev: 3, Ino: big}, TrustFingerprint: "t"},
 		Leases:      []store.Lease{{PreparedID: "p", Path: "/prepared/p/leases/d.g1"}},
 	}

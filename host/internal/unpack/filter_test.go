@@ -118,7 +118,8 @@ func FuzzLayer(f *testing.F) {
 	var b bytes.Buffer
 	w := tar.NewWriter(&b)
 	for _, h := range []*tar.Header{
-		{Name: "a/.wh..wh..opq", Typeflag: tar.TypeReg}, {Name: "l", Linkname: "../x", Typeflag: tar.TypeLink},
+		{Name: "a/.wh..wh..opq", Typeflag: tar.TypeReg},
+		{Name: "l", Linkname: "../x", Typeflag: tar.TypeLink},
 		{Name: "f", Typeflag: tar.TypeReg, Uid: 1 << 30, PAXRecords: map[string]string{"SCHILY.xattr.user.overlay.x": "y"}},
 	} {
 		if err := w.WriteHeader(h); err != nil {

@@ -268,9 +268,12 @@ func TestEscapesAreRefused(t *testing.T) {
 // Case 38
 func TestModes(t *testing.T) {
 	entries := []e{
-		{Name: "suid", Mode: 0o4755, Body: "x"}, {Name: "sgid", Mode: 0o2755, UID: 5, GID: 7, Body: "x"},
-		{Name: "tmp", Mode: 0o1777, Type: tar.TypeDir}, {Name: "none", ModeZero: true, Body: "secret"},
-		{Name: "own", Mode: 0o4711, UID: 33, GID: 33, Body: "x"}, {Name: "implied/f", Mode: 0o666},
+		{Name: "suid", Mode: 0o4755, Body: "x"},
+		{Name: "sgid", Mode: 0o2755, UID: 5, GID: 7, Body: "x"},
+		{Name: "tmp", Mode: 0o1777, Type: tar.TypeDir},
+		{Name: "none", ModeZero: true, Body: "secret"},
+		{Name: "own", Mode: 0o4711, UID: 33, GID: 33, Body: "x"},
+		{Name: "implied/f", Mode: 0o666},
 	}
 	l := plain(unpacktest.Tar(t, entries...))
 	for _, umask := range []int{0, 0o077} {
@@ -459,8 +462,10 @@ func TestDiskFull(t *testing.T) {
 	if err := os.WriteFile(file, blob, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	req, _ := json.Marshal(unpack.Request{Version: unpack.Version, Mapping: unpack.MappingFull, Target: 3,
-		Layers: []unpack.Layer{{FD: 4, Size: int64(len(blob)), DiffID: unpacktest.Digest(blob)}}})
+	req, _ := json.Marshal(unpack.Request{
+		Version: unpack.Version, Mapping: unpack.MappingFull, Target: 3,
+		Layers: []unpack.Layer{{FD: 4, Size: int64(len(blob)), DiffID: unpacktest.Digest(blob)}},
+	})
 	r := &unpacktest.Runner{Prefix: []string{"--mount", "sh", "-c", `mount -t tmpfs -o size=1m none "$0" && exec "$2" 3<"$0" 4<"$1"`, dir, file}}
 	var out bytes.Buffer
 	err := r.Run(context.Background(), unpack.Program, req, nil, &out)

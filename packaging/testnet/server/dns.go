@@ -36,7 +36,7 @@ func (s *server) serveDNS(addr netip.AddrPort) error {
 	s.keep(l)
 	query := func(q []byte) []byte {
 		a, name := answer(q)
-		s.note("dns %s %s", addr.Addr(), name)
+		s.notef("dns %s %s", addr.Addr(), name)
 		return a
 	}
 	go packets(u, query)

@@ -100,9 +100,9 @@ type server struct {
 	closers []io.Closer
 }
 
-// note counts one event. Keys are "accept ADDR:PORT" for a TCP connection, and
+// notef counts one event. Keys are "accept ADDR:PORT" for a TCP connection, and
 // "PROTO ADDR:PORT" or "PROTO ADDR" for a packet that arrived.
-func (s *server) note(format string, args ...any) {
+func (s *server) notef(format string, args ...any) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.counts[fmt.Sprintf(format, args...)]++
@@ -136,7 +136,7 @@ func (s *server) listen(addr netip.AddrPort) error {
 	s.keep(u)
 	hello := fmt.Sprintf("hello from %s %s\n", s.name, addr.Addr())
 	go accept(l, func(c net.Conn) {
-		s.note("accept %s", addr)
+		s.notef("accept %s", addr)
 		if addr.Port() == 80 {
 			_, _ = c.Read(make([]byte, 4096))
 			fmt.Fprintf(c, "HTTP/1.0 200 OK\r\nContent-Length: %d\r\n\r\n", len(hello))

@@ -38,7 +38,7 @@ func (s *server) sniff(name string) error {
 			}
 			if l, ok := from.(*syscall.SockaddrLinklayer); ok && l.Pkttype != syscall.PACKET_OUTGOING {
 				if key := describe(b[:n]); key != "" {
-					s.note("%s", key)
+					s.notef("%s", key)
 				}
 			}
 		}

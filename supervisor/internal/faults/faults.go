@@ -4,8 +4,13 @@
 // Supervisor.
 package faults
 
-// Faults are the faults to commit. An index below zero is none.
+import "lazaret.dev/lazaret/supervisor/internal/netns"
+
+// Faults are the faults to commit.
 type Faults struct {
-	DropDeny     int // do not install the n-th deny route
-	DropDenyLate int // remove the n-th deny route after it was attested
+	DropDeny     netns.Fault // do not install a deny route
+	DropDenyLate netns.Fault // remove a deny route after it was attested
 }
+
+// none is no fault at all.
+var none = Faults{DropDeny: netns.NoFault, DropDenyLate: netns.NoFault}

@@ -1,12 +1,14 @@
 package launcher
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"strconv"
 	"strings"
+	"time"
 
 	"lazaret.dev/lazaret/protocol/handoff"
 )
@@ -79,9 +81,15 @@ func (m *IDMap) write(pid int) error {
 	return errors.Join(<-errc, gerr)
 }
 
+// helperTimeout bounds newuidmap and newgidmap, which may ask a directory
+// service for the ranges.
+const helperTimeout = 15 * time.Second
+
 // runHelper runs newuidmap or newgidmap.
 func runHelper(path string, pid, id int, r Range) error {
-	cmd := exec.Command(path, strconv.Itoa(pid), "0", strconv.Itoa(id), "1",
+	ctx, cancel := context.WithTimeout(context.Background(), helperTimeout)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, path, strconv.Itoa(pid), "0", strconv.Itoa(id), "1",
 		"1", strconv.FormatUint(uint64(r.Start), 10), strconv.FormatUint(uint64(r.Count), 10))
 	cmd.Env = []string{}
 	out, err := cmd.CombinedOutput()

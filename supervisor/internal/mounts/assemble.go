@@ -1,6 +1,7 @@
 package mounts
 
 import (
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
@@ -11,13 +12,16 @@ import (
 	"golang.org/x/sys/unix"
 
 	"lazaret.dev/lazaret/protocol/launch"
+	"lazaret.dev/lazaret/supervisor/internal/cabundle"
+	"lazaret.dev/lazaret/supervisor/internal/fdfs"
 )
 
 // Assemble builds everything that the plan's layout names and returns the ids
-// of the mounts by their paths in the sandbox. It must be called once, in a
-// mount namespace of the supervisor's own. On error the namespace is left half
+// of the mounts by their paths in the sandbox. netns is the sandbox's network
+// namespace and stays the caller's. It must be called once, in a mount
+// namespace of the supervisor's own. On error the namespace is left half
 // built; it ends with the process.
-func Assemble(p *launch.Plan) (map[string]uint64, error) {
+func Assemble(p *launch.Plan, netns *os.File) (map[string]uint64, error) {
 	if err := Check(p); err != nil {
 		return nil, err
 	}
@@ -26,13 +30,14 @@ func Assemble(p *launch.Plan) (map[string]uint64, error) {
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
 		return nil, os.NewSyscallError("make / private", err)
 	}
-	a := &assembly{plan: p, ids: map[string]uint64{}}
+	a := &assembly{plan: p, netns: netns, ids: map[string]uint64{}}
 	defer a.close()
 	for _, step := range []struct {
 		name string
 		run  func() error
 	}{
 		{"scratch directory", a.scratchFS},
+		{"network namespace", a.bindNetNS},
 		{"open mounts", a.openMounts},
 		{"files", a.ownFiles},
 		{"lower layer", a.lowerLayer},
@@ -51,9 +56,10 @@ func Assemble(p *launch.Plan) (map[string]uint64, error) {
 
 // assembly is the state of one Assemble.
 type assembly struct {
-	plan *launch.Plan
-	ids  map[string]uint64
-	fds  []int // closed at the end
+	plan  *launch.Plan
+	netns *os.File
+	ids   map[string]uint64
+	fds   []int // closed at the end
 
 	scratch  int // the tmpfs
 	prepared int // the image's tree
@@ -80,7 +86,7 @@ func (a *assembly) close() {
 
 // scratchFS mounts the tmpfs in which everything is assembled.
 func (a *assembly) scratchFS() error {
-	dir, err := a.own(openRef(a.plan.Scratch))
+	dir, err := a.own(fdfs.OpenRef(a.plan.Scratch))
 	if err != nil {
 		return err
 	}
@@ -92,19 +98,29 @@ func (a *assembly) scratchFS() error {
 	return attach(m, dir)
 }
 
+// bindNetNS gives the network namespace a name that runsc can open, and keeps
+// it alive.
+func (a *assembly) bindNetNS() error {
+	if err := fdfs.WriteFile(a.scratch, netnsFile, 0o600, nil); err != nil {
+		return err
+	}
+	err := unix.Mount(fdfs.Path(int(a.netns.Fd())), Plan(a.plan).NetNS, "", unix.MS_BIND, "")
+	return os.NewSyscallError("mount", err)
+}
+
 // openMounts opens every host object of the plan before anything is built on
 // them.
 func (a *assembly) openMounts() (err error) {
-	if a.prepared, err = a.own(openRef(a.plan.Rootfs.Prepared)); err != nil {
+	if a.prepared, err = a.own(fdfs.OpenRef(a.plan.Rootfs.Prepared)); err != nil {
 		return err
 	}
 	a.isFile = map[string]bool{}
 	for _, m := range a.plan.Mounts {
-		fd, err := a.own(openRef(m.Host))
+		fd, err := a.own(fdfs.OpenRef(m.Host))
 		if err != nil {
 			return fmt.Errorf("%s: %w", m.Kind, err)
 		}
-		st, err := stat(fd)
+		st, err := fdfs.Stat(fd)
 		if err != nil {
 			return err
 		}
@@ -122,34 +138,39 @@ func (a *assembly) openMounts() (err error) {
 
 // ownFiles writes the files that are mounted read-only.
 func (a *assembly) ownFiles() error {
-	run, err := a.own(mkdir(a.scratch, runDir, 0o755))
+	run, err := a.own(fdfs.Mkdir(a.scratch, runDir, 0o755))
 	if err != nil {
 		return err
 	}
 	if err := a.copyEscalate(run); err != nil {
 		return fmt.Errorf("escalation client: %w", err)
 	}
-	files, err := a.own(mkdir(a.scratch, filesDir, 0o755))
+	if ca := a.plan.Files.CABundle; ca != "" {
+		if err := fdfs.WriteFile(run, path.Base(launch.GuestCABundle), 0o644, []byte(ca)); err != nil {
+			return err
+		}
+	}
+	files, err := a.own(fdfs.Mkdir(a.scratch, filesDir, 0o755))
 	if err != nil {
 		return err
 	}
 	for _, f := range ownFiles(&a.plan.Files) {
-		if err := writeFile(files, path.Base(f.target), 0o644, []byte(f.text)); err != nil {
+		if err := fdfs.WriteFile(files, path.Base(f.target), 0o644, []byte(f.text)); err != nil {
 			return err
 		}
 	}
-	_, err = a.own(mkdir(a.scratch, bundleDir, 0o700))
+	_, err = a.own(fdfs.Mkdir(a.scratch, bundleDir, 0o700))
 	return err
 }
 
 // copyEscalate copies the escalation client, so that the sandbox holds no
 // descriptor of the installation.
 func (a *assembly) copyEscalate(run int) error {
-	ref, err := a.own(openRef(a.plan.Rootfs.Escalate))
+	ref, err := a.own(fdfs.OpenRef(a.plan.Rootfs.Escalate))
 	if err != nil {
 		return err
 	}
-	in, err := os.Open(fdPath(ref))
+	in, err := os.Open(fdfs.Path(ref))
 	if err != nil {
 		return err
 	}
@@ -165,7 +186,7 @@ func (a *assembly) copyEscalate(run int) error {
 
 // lowerLayer builds Lazaret's own layer.
 func (a *assembly) lowerLayer() (err error) {
-	if a.lower, err = a.own(mkdir(a.scratch, lowerDir, 0o755)); err != nil {
+	if a.lower, err = a.own(fdfs.Mkdir(a.scratch, lowerDir, 0o755)); err != nil {
 		return err
 	}
 	if a.ca, err = planCA(a.prepared, a.plan.Files.CABundle); err != nil {
@@ -178,7 +199,7 @@ func (a *assembly) lowerLayer() (err error) {
 
 // rootFS mounts the transient root overlay.
 func (a *assembly) rootFS() error {
-	state, err := a.own(openRef(a.plan.Rootfs.Transient))
+	state, err := a.own(fdfs.OpenRef(a.plan.Rootfs.Transient))
 	if err != nil {
 		return err
 	}
@@ -186,7 +207,7 @@ func (a *assembly) rootFS() error {
 	if err := emptyTransient(state); err != nil {
 		return err
 	}
-	target, err := a.own(mkdir(a.scratch, rootDir, 0o755))
+	target, err := a.own(fdfs.Mkdir(a.scratch, rootDir, 0o755))
 	if err != nil {
 		return err
 	}
@@ -194,7 +215,7 @@ func (a *assembly) rootFS() error {
 	if err != nil {
 		return err
 	}
-	a.ids["/"], err = mountID(a.root)
+	a.ids["/"], err = fdfs.MountID(a.root)
 	return err
 }
 
@@ -209,18 +230,18 @@ func (a *assembly) anchors() error {
 }
 
 func (a *assembly) anchor(an *launch.Anchor) error {
-	state, err := openRef(an.Dir)
+	state, err := fdfs.OpenRef(an.Dir)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = unix.Close(state) }()
-	own, err := open(a.lower, an.Path, unix.O_PATH|unix.O_DIRECTORY, true)
+	own, err := fdfs.Open(a.lower, an.Path, unix.O_PATH|unix.O_DIRECTORY, true)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = unix.Close(own) }()
 	lowers := []int{own}
-	image, err := open(a.prepared, an.Path, unix.O_PATH|unix.O_DIRECTORY, true)
+	image, err := fdfs.Open(a.prepared, an.Path, unix.O_PATH|unix.O_DIRECTORY, true)
 	switch {
 	case err == nil:
 		defer func() { _ = unix.Close(image) }()
@@ -230,7 +251,7 @@ func (a *assembly) anchor(an *launch.Anchor) error {
 	default:
 		return err
 	}
-	target, err := open(a.root, an.Path, unix.O_PATH|unix.O_DIRECTORY, true)
+	target, err := fdfs.Open(a.root, an.Path, unix.O_PATH|unix.O_DIRECTORY, true)
 	if err != nil {
 		return err
 	}
@@ -240,7 +261,7 @@ func (a *assembly) anchor(an *launch.Anchor) error {
 		return err
 	}
 	defer func() { _ = unix.Close(m) }()
-	a.ids[an.Path], err = mountID(m)
+	a.ids[an.Path], err = fdfs.MountID(m)
 	return err
 }
 
@@ -249,18 +270,18 @@ func (a *assembly) anchor(an *launch.Anchor) error {
 // the layer's.
 func (a *assembly) certificates() error {
 	for _, p := range a.ca.paths {
-		text, err := readRegular(a.root, p)
-		if errors.Is(err, os.ErrNotExist) {
-			continue // removed inside, or led elsewhere: the sandbox's own choice
+		text, err := fdfs.ReadRegular(a.root, p, cabundle.MaxSize)
+		if errors.Is(err, os.ErrNotExist) || errors.Is(err, fdfs.ErrTooLarge) {
+			continue // removed inside, led elsewhere, or no bundle: the sandbox's own choice
 		}
 		if err != nil {
 			return fmt.Errorf("%s: %w", p, err)
 		}
-		extra := missing(a.ca.host, text)
+		extra := cabundle.Missing(a.ca.host, text)
 		if len(extra) == 0 {
 			continue
 		}
-		if err := replaceFile(a.root, p, extend(text, extra)); err != nil {
+		if err := replaceFile(a.root, p, cabundle.Extend(text, extra)); err != nil {
 			return fmt.Errorf("%s: %w", p, err)
 		}
 	}
@@ -269,16 +290,14 @@ func (a *assembly) certificates() error {
 
 // replaceFile replaces a regular file in a tree that the sandbox has written.
 func replaceFile(root int, p string, text []byte) error {
-	dir, err := open(root, path.Dir(p), unix.O_PATH|unix.O_DIRECTORY, true)
+	dir, err := fdfs.Open(root, path.Dir(p), unix.O_PATH|unix.O_DIRECTORY, true)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = unix.Close(dir) }()
-	const temp = ".lazaret-new"
-	if err := unix.Unlinkat(dir, temp, 0); err != nil && !errors.Is(err, os.ErrNotExist) {
-		return os.NewSyscallError("unlink", err)
-	}
-	if err := writeFile(dir, temp, 0o644, text); err != nil {
+	// A name that nobody could put something under.
+	temp := ".lazaret-" + rand.Text()
+	if err := fdfs.WriteFile(dir, temp, 0o644, text); err != nil {
 		return err
 	}
 	return os.NewSyscallError("rename", unix.Renameat(dir, temp, dir, path.Base(p)))
@@ -286,7 +305,7 @@ func replaceFile(root int, p string, text []byte) error {
 
 // binds brings the workspace and the volumes to their neutral names.
 func (a *assembly) binds() error {
-	dir, err := a.own(mkdir(a.scratch, bindsDir, 0o755))
+	dir, err := a.own(fdfs.Mkdir(a.scratch, bindsDir, 0o755))
 	if err != nil {
 		return err
 	}
@@ -312,24 +331,24 @@ func (a *assembly) bind(dir int, name string, m launch.Mount, src int) error {
 	if err != nil {
 		return err
 	}
-	mounted, err := open(dir, name, unix.O_PATH, true)
+	mounted, err := fdfs.Open(dir, name, unix.O_PATH, true)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = unix.Close(mounted) }()
-	a.ids[m.Target], err = mountID(mounted)
+	a.ids[m.Target], err = fdfs.MountID(mounted)
 	return err
 }
 
 // mountPoint makes and opens an empty file or directory.
 func (a *assembly) mountPoint(dir int, name string, file bool) (int, error) {
 	if !file {
-		return mkdir(dir, name, 0o755)
+		return fdfs.Mkdir(dir, name, 0o755)
 	}
-	if err := writeFile(dir, name, 0o644, nil); err != nil {
+	if err := fdfs.WriteFile(dir, name, 0o644, nil); err != nil {
 		return -1, err
 	}
-	return open(dir, name, unix.O_PATH, true)
+	return fdfs.Open(dir, name, unix.O_PATH, true)
 }
 
 // verifyTargets makes sure that each mount point is there, and is what it must
@@ -349,7 +368,7 @@ func (a *assembly) verifyTargets() error {
 }
 
 func (a *assembly) verifyTarget(target string, wantFile bool) error {
-	dir, err := open(a.root, path.Dir(target), unix.O_PATH|unix.O_DIRECTORY, true)
+	dir, err := fdfs.Open(a.root, path.Dir(target), unix.O_PATH|unix.O_DIRECTORY, true)
 	if errors.Is(err, os.ErrNotExist) || errors.Is(err, unix.ELOOP) || errors.Is(err, unix.ENOTDIR) {
 		return &TargetError{Target: target, Err: err}
 	}
@@ -358,10 +377,10 @@ func (a *assembly) verifyTarget(target string, wantFile bool) error {
 	}
 	defer func() { _ = unix.Close(dir) }()
 	name := path.Base(target)
-	fd, err := open(dir, name, unix.O_PATH|unix.O_NOFOLLOW, true)
+	fd, err := fdfs.Open(dir, name, unix.O_PATH|unix.O_NOFOLLOW, true)
 	if err == nil {
 		defer func() { _ = unix.Close(fd) }()
-		st, serr := stat(fd)
+		st, serr := fdfs.Stat(fd)
 		if serr != nil {
 			return serr
 		}
@@ -379,9 +398,9 @@ func (a *assembly) verifyTarget(target string, wantFile bool) error {
 		return err
 	}
 	if wantFile {
-		return writeFile(dir, name, 0o644, nil)
+		return fdfs.WriteFile(dir, name, 0o644, nil)
 	}
-	made, err := mkdir(dir, name, 0o755)
+	made, err := fdfs.Mkdir(dir, name, 0o755)
 	if err == nil {
 		_ = unix.Close(made)
 	}
@@ -415,7 +434,7 @@ func Cleanup(p *launch.Plan) error {
 	if err != nil && !errors.Is(err, unix.EINVAL) {
 		return os.NewSyscallError("unmount scratch directory", err)
 	}
-	state, err := openRef(p.Rootfs.Transient)
+	state, err := fdfs.OpenRef(p.Rootfs.Transient)
 	if err != nil {
 		return fmt.Errorf("transient layer: %w", err)
 	}
@@ -426,7 +445,7 @@ func Cleanup(p *launch.Plan) error {
 // emptyTransient empties the root overlay's upper and work directories.
 func emptyTransient(state int) error {
 	for _, name := range []string{"upper", "work"} {
-		if err := empty(state, name); err != nil {
+		if err := fdfs.Empty(state, name); err != nil {
 			return fmt.Errorf("empty transient layer: %w", err)
 		}
 	}

@@ -27,6 +27,7 @@ const (
 	filesDir  = "files"  // /etc/resolv.conf and its like
 	bindsDir  = "mnt"    // workspace and volumes, by number
 	bundleDir = "bundle" // the OCI bundle
+	netnsFile = "netns"  // the sandbox's network namespace
 )
 
 // Paths in the sandbox.
@@ -49,13 +50,14 @@ type Bind struct {
 type Layout struct {
 	Root   string // the merged root filesystem
 	Bundle string // directory of the OCI bundle
+	NetNS  string // the sandbox's network namespace
 	Binds  []Bind // in the order in which they are mounted
 }
 
 // Plan derives the layout.
 func Plan(p *launch.Plan) Layout {
 	at := func(name ...string) string { return path.Join(append([]string{p.Scratch.Path}, name...)...) }
-	l := Layout{Root: at(rootDir), Bundle: at(bundleDir)}
+	l := Layout{Root: at(rootDir), Bundle: at(bundleDir), NetNS: at(netnsFile)}
 	l.Binds = append(l.Binds, Bind{Source: at(runDir), Target: runTarget, ReadOnly: true})
 	for _, f := range ownFiles(&p.Files) {
 		l.Binds = append(l.Binds, Bind{Source: at(filesDir, path.Base(f.target)), Target: f.target, ReadOnly: true})

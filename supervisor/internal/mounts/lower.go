@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"lazaret.dev/lazaret/protocol/launch"
+	"lazaret.dev/lazaret/supervisor/internal/fdfs"
 )
 
 // lower builds Lazaret's own lower layer, which lies over the prepared one. It
@@ -39,16 +40,16 @@ func (e *linkError) Error() string {
 // at walks to the directory that will hold target's last component, making
 // what is missing, and returns it; the caller closes it.
 func (l *lower) at(target string) (int, error) {
-	fd, err := open(l.dir, ".", unix.O_PATH|unix.O_DIRECTORY, true)
+	fd, err := fdfs.Open(l.dir, ".", unix.O_PATH|unix.O_DIRECTORY, true)
 	if err != nil {
 		return -1, err
 	}
-	prefix := ""
-	for _, name := range strings.Split(strings.Trim(path.Dir(target), "/"), "/") {
+	prefix := "/"
+	for name := range strings.SplitSeq(strings.Trim(path.Dir(target), "/"), "/") {
 		if name == "" {
 			break
 		}
-		prefix += "/" + name
+		prefix = path.Join(prefix, name)
 		next, err := l.descend(fd, prefix, name)
 		_ = unix.Close(fd)
 		if err != nil {
@@ -62,17 +63,17 @@ func (l *lower) at(target string) (int, error) {
 // descend opens the layer's directory name at prefix, below dir, making it as
 // the image has it.
 func (l *lower) descend(dir int, prefix, name string) (int, error) {
-	if fd, err := open(dir, name, unix.O_PATH|unix.O_DIRECTORY, true); !errors.Is(err, os.ErrNotExist) {
+	if fd, err := fdfs.Open(dir, name, unix.O_PATH|unix.O_DIRECTORY, true); !errors.Is(err, os.ErrNotExist) {
 		return fd, err
 	}
 	st, found, err := l.image(prefix)
 	if err != nil {
 		return -1, err
 	}
-	if found && !isDir(&st) {
+	if found && !fdfs.IsDir(&st) {
 		return -1, &linkError{prefix}
 	}
-	fd, err := mkdir(dir, name, 0o755)
+	fd, err := fdfs.Mkdir(dir, name, 0o755)
 	if err != nil || !found {
 		return fd, err
 	}
@@ -85,7 +86,7 @@ func (l *lower) descend(dir int, prefix, name string) (int, error) {
 
 // like makes the layer's directory fd look as the image's.
 func (l *lower) like(fd int, st unix.Stat_t) error {
-	if err := copyAttributes(fd, &st); err != nil {
+	if err := fdfs.CopyAttributes(fd, &st); err != nil {
 		return err
 	}
 	dup, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 0)
@@ -98,7 +99,7 @@ func (l *lower) like(fd int, st unix.Stat_t) error {
 
 // image looks up a path in the prepared tree, without following links.
 func (l *lower) image(p string) (st unix.Stat_t, found bool, err error) {
-	fd, err := open(l.prepared, p, unix.O_PATH|unix.O_NOFOLLOW, true)
+	fd, err := fdfs.Open(l.prepared, p, unix.O_PATH|unix.O_NOFOLLOW, true)
 	switch {
 	case errors.Is(err, unix.ELOOP), errors.Is(err, unix.ENOTDIR):
 		return st, false, &linkError{path.Dir(p)}
@@ -108,7 +109,7 @@ func (l *lower) image(p string) (st unix.Stat_t, found bool, err error) {
 		return st, false, err
 	}
 	defer func() { _ = unix.Close(fd) }()
-	st, err = stat(fd)
+	st, err = fdfs.Stat(fd)
 	return st, err == nil, err
 }
 
@@ -120,7 +121,7 @@ func (l *lower) mkdir(target string, mode uint32) error {
 		return err
 	}
 	defer func() { _ = unix.Close(parent) }()
-	fd, err := mkdir(parent, path.Base(target), mode)
+	fd, err := fdfs.Mkdir(parent, path.Base(target), mode)
 	if errors.Is(err, os.ErrExist) {
 		return nil
 	}
@@ -129,7 +130,7 @@ func (l *lower) mkdir(target string, mode uint32) error {
 	}
 	defer func() { _ = unix.Close(fd) }()
 	st, found, err := l.image(target)
-	if err != nil || !found || !isDir(&st) {
+	if err != nil || !found || !fdfs.IsDir(&st) {
 		return err
 	}
 	return l.like(fd, st)
@@ -142,7 +143,7 @@ func (l *lower) file(target string, text []byte) error {
 		return err
 	}
 	defer func() { _ = unix.Close(parent) }()
-	err = writeFile(parent, path.Base(target), 0o644, text)
+	err = fdfs.WriteFile(parent, path.Base(target), 0o644, text)
 	if errors.Is(err, os.ErrExist) {
 		return nil
 	}
@@ -165,7 +166,7 @@ func (l *lower) finish() error {
 	var errs []error
 	for _, t := range l.times {
 		ts := []unix.Timespec{t.st.Atim, t.st.Mtim}
-		if err := unix.UtimesNanoAt(unix.AT_FDCWD, fdPath(t.fd), ts, 0); err != nil {
+		if err := unix.UtimesNanoAt(unix.AT_FDCWD, fdfs.Path(t.fd), ts, 0); err != nil {
 			errs = append(errs, os.NewSyscallError("utimensat", err))
 		}
 		_ = unix.Close(t.fd)
@@ -177,17 +178,23 @@ func (l *lower) finish() error {
 // optional turns a link of the image on the way into silence: the entry is
 // left out.
 func optional(err error) error {
-	var le *linkError
-	if errors.As(err, &le) {
+	if _, ok := errors.AsType[*linkError](err); ok {
 		return nil
 	}
 	return err
 }
 
+// accounts are what an image without any user gets: programs that look up who
+// they run as, Git and ssh among them, fail where root has no name (case 96).
+var accounts = []ownFile{
+	{"/etc/passwd", "root:x:0:0:root:/root:/bin/sh\n"},
+	{"/etc/group", "root:x:0:\n"},
+}
+
 // fill makes everything that the plan needs in the layer. fileTargets names
 // the mounts whose host object is not a directory.
 func (l *lower) fill(p *launch.Plan, fileTargets map[string]bool, ca *caFiles) error {
-	root, err := stat(l.prepared)
+	root, err := fdfs.Stat(l.prepared)
 	if err != nil {
 		return err
 	}
@@ -224,6 +231,15 @@ func (l *lower) fill(p *launch.Plan, fileTargets map[string]bool, ca *caFiles) e
 	}
 	if err := optional(l.symlink(escalateLink, escalateTarget)); err != nil {
 		return err
+	}
+	for _, a := range accounts {
+		_, found, err := l.image(a.target)
+		if err == nil && !found {
+			err = l.file(a.target, []byte(a.text))
+		}
+		if err := optional(err); err != nil {
+			return err
+		}
 	}
 	for target, text := range ca.files {
 		if err := optional(l.file(target, text)); err != nil {

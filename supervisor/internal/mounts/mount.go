@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"lazaret.dev/lazaret/supervisor/internal/fdfs"
 )
 
 // option is one mount option.
@@ -120,12 +122,12 @@ func bind(src, target int, readOnly bool) error {
 // Directories are named by descriptor, so that colons, commas, backslashes and
 // newlines in host paths mean nothing.
 func overlay(lowers []int, state, target int) (_ int, err error) {
-	upper, err := open(state, "upper", unix.O_PATH|unix.O_DIRECTORY, true)
+	upper, err := fdfs.Open(state, "upper", unix.O_PATH|unix.O_DIRECTORY, true)
 	if err != nil {
 		return -1, err
 	}
 	defer func() { _ = unix.Close(upper) }()
-	work, err := open(state, "work", unix.O_PATH|unix.O_DIRECTORY, true)
+	work, err := fdfs.Open(state, "work", unix.O_PATH|unix.O_DIRECTORY, true)
 	if err != nil {
 		return -1, err
 	}
@@ -134,24 +136,24 @@ func overlay(lowers []int, state, target int) (_ int, err error) {
 	// The merged directory has the upper one's attributes. One that was never
 	// mounted gets the image's; later the sandbox's own changes count. The kernel
 	// makes work/work at the first mount.
-	if _, err := open(work, "work", unix.O_PATH|unix.O_DIRECTORY, true); errors.Is(err, os.ErrNotExist) {
-		st, err := stat(lowers[len(lowers)-1])
+	if _, err := fdfs.Open(work, "work", unix.O_PATH|unix.O_DIRECTORY, true); errors.Is(err, os.ErrNotExist) {
+		st, err := fdfs.Stat(lowers[len(lowers)-1])
 		if err != nil {
 			return -1, err
 		}
-		if err := copyAttributes(upper, &st); err != nil {
+		if err := fdfs.CopyAttributes(upper, &st); err != nil {
 			return -1, err
 		}
 	}
 	names := make([]string, len(lowers))
 	for i, l := range lowers {
-		names[i] = fdPath(l)
+		names[i] = fdfs.Path(l)
 	}
 	m, err := mountFS("overlay", []option{
 		{"source", "lazaret"},
 		{"lowerdir", strings.Join(names, ":")},
-		{"upperdir", fdPath(upper)},
-		{"workdir", fdPath(work)},
+		{"upperdir", fdfs.Path(upper)},
+		{"workdir", fdfs.Path(work)},
 		{"userxattr", ""},
 		// Where the kernel's default is on, an upper directory whose last overlay
 		// is not quite gone would be refused.

@@ -1,203 +1,167 @@
-// Package netns makes the enforcement network namespace and attests it: the
-// tap device, the addresses and the routes of a derived network policy.
+// Package netns makes the pair of network namespaces that enforces a derived
+// network policy, and attests it.
 //
-// It installs exactly the policy, observes what the kernel really holds, and
-// decides nothing. It is the only package that speaks rtnetlink. It runs in
-// the Runtime Supervisor; Create before the supervisor enters the namespace,
-// Observe and DropRoute inside it.
+//	host's   slirp4netns: sockets
+//	───────────┬──────────────────────────────────────────────────────────────
+//	outer    tap0, without address    denied prefixes → lo, the rest → gateway
+//	         up0, without ARP         forwards; the supervisor runs here
+//	───────────┬──────────────────────────────────────────────────────────────
+//	inner    tap0 = up0's peer        the sandbox's address, the same routes;
+//	                                  runsc moves both into the sandbox's kernel
+//
+// Two, since routes in the namespace that runsc reads are no boundary: the
+// sandbox's kernel goes by the address or interface that a socket is bound to
+// and passes a loopback route by. The outer namespace's kernel forwards by
+// destination alone, and also for a sentry that is no longer itself. What it
+// forwards to lo comes back addressed to nobody and is dropped (nobodyMAC). The
+// inner routes make a denied connection fail without leaving the sandbox, and
+// are what its prober sees.
+//
+// The package installs exactly the policy, observes what the kernel really
+// holds, and decides nothing. It is the only one that speaks rtnetlink. It
+// runs in the Runtime Supervisor: Create before the supervisor enters the
+// outer namespace, Observe and DropRoute inside it.
 package netns
 
 import (
 	"errors"
 	"fmt"
-	"net"
-	"net/netip"
 	"os"
 	"runtime"
 
-	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
 	"lazaret.dev/lazaret/protocol/netpolicy"
+	"lazaret.dev/lazaret/supervisor/internal/netns/internal/sysctl"
 )
 
-// Create makes a network namespace with the policy installed and returns a
-// descriptor of it, close-on-exec, which the caller owns and which keeps it
-// alive. skip is the index of a deny route that a fault leaves out, or -1.
+// Pair is the two namespaces. The descriptors are close-on-exec and keep them
+// alive.
+type Pair struct {
+	Outer, Inner *os.File
+}
+
+// Close closes both descriptors.
+func (p *Pair) Close() { _ = errors.Join(p.Outer.Close(), p.Inner.Close()) }
+
+// Fault is the index of a deny route that a fault point leaves out or takes
+// away, for each namespace; below zero it is none.
+type Fault struct {
+	Outer, Inner int
+}
+
+// NoFault leaves everything in place.
+var NoFault = Fault{Outer: -1, Inner: -1}
+
+// Create makes the pair with the policy installed, but for what a fault leaves
+// out. The caller owns the pair.
 //
 // The work is done on a thread of its own, which ends with the call: the
 // caller's thread never leaves its namespace.
-func Create(p *netpolicy.Policy, skip int) (*os.File, error) {
-	type result struct {
-		ns  *os.File
-		err error
-	}
-	c := make(chan result)
-	go func() {
-		// Never unlocked: the runtime ends the thread with the goroutine, so that
-		// no other goroutine can come to run in the new namespace.
-		runtime.LockOSThread()
-		ns, err := create(p, skip)
-		c <- result{ns, err}
-	}()
-	r := <-c
-	return r.ns, r.err
+func Create(p *netpolicy.Policy, f Fault) (*Pair, error) {
+	var pair *Pair
+	err := onThread(func() (err error) {
+		pair, err = create(p, f)
+		return err
+	})
+	return pair, err
 }
 
-func create(p *netpolicy.Policy, skip int) (*os.File, error) {
+// onThread runs f on a thread that ends with it, so that f may change the
+// thread's namespaces. The calling goroutine must be locked to its own thread,
+// lest that one be taken.
+func onThread(f func() error) error {
+	c := make(chan error)
+	go func() {
+		// Never unlocked: the runtime ends the thread with the goroutine.
+		runtime.LockOSThread()
+		c <- f()
+	}()
+	return <-c
+}
+
+// within runs f in another network namespace, on a thread that ends with it.
+func within(ns *os.File, f func() error) error {
+	return onThread(func() error {
+		if err := unix.Setns(int(ns.Fd()), unix.CLONE_NEWNET); err != nil {
+			return os.NewSyscallError("setns", err)
+		}
+		return f()
+	})
+}
+
+// create makes the pair on the calling thread and leaves it in the outer
+// namespace.
+//
+// Order: what new interfaces are to be like comes first (no IPv6, no
+// forwarding, nothing accepted). Then the deny routes, before there is an
+// interface that leads anywhere; then the tap, the link to the sandbox, the
+// routes that lead out, and forwarding last. So at no moment a denied
+// destination has another route. slirp4netns attaches after all of this, and
+// nothing runs in the inner namespace before it was attested.
+// TestMissingDenyRoute is the test to run when touching it.
+func create(p *netpolicy.Policy, f Fault) (_ *Pair, err error) {
+	outer, err := newNamespace()
+	if err != nil {
+		return nil, err
+	}
+	inner, err := newNamespace()
+	if err != nil {
+		_ = outer.Close()
+		return nil, err
+	}
+	pair := &Pair{Outer: outer, Inner: inner}
+	defer func() {
+		if err != nil {
+			pair.Close()
+		}
+	}()
+	// This thread is in the inner one. A handle stays in the namespace in which
+	// it was opened; /proc/sys and the tap follow the thread.
+	ins, outs := innerSide(p), outerSide(p)
+	ih, err := openClosed()
+	if err != nil {
+		return nil, err
+	}
+	defer ih.Close()
+	if err := unix.Setns(int(outer.Fd()), unix.CLONE_NEWNET); err != nil {
+		return nil, os.NewSyscallError("setns", err)
+	}
+	oh, err := openClosed()
+	if err != nil {
+		return nil, err
+	}
+	defer oh.Close()
+
+	for _, step := range []struct {
+		name string
+		run  func() error
+	}{
+		{"outer namespace: ", func() error { return oh.deny(outs, f.Outer) }},
+		{"inner namespace: ", func() error { return ih.deny(ins, f.Inner) }},
+		{"make " + netpolicy.TapName + ": ", func() error { return persistentTap(netpolicy.TapName) }},
+		{"make " + upName + ": ", func() error { return oh.veth(p, inner) }},
+		{"inner namespace: ", func() error { return ih.allow(ins) }},
+		{"outer namespace: ", func() error { return oh.allow(outs) }},
+		{"outer namespace: ", func() error { return sysctl.Set(outs.last) }},
+	} {
+		if err := step.run(); err != nil {
+			return nil, fmt.Errorf("%s%w", step.name, err)
+		}
+	}
+	return pair, nil
+}
+
+// newNamespace moves the calling thread into a new network namespace.
+func newNamespace() (*os.File, error) {
 	if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
 		return nil, os.NewSyscallError("unshare CLONE_NEWNET", err)
 	}
-	if err := Install(p, skip); err != nil {
-		return nil, err
-	}
-	ns, err := os.Open("/proc/thread-self/ns/net")
-	if err != nil {
-		return nil, err
-	}
-	return ns, nil
+	return os.Open("/proc/thread-self/ns/net")
 }
 
-// Install installs the policy in the calling thread's network namespace, which
-// must be new.
-//
-// Order: IPv6 goes first, before an interface could get a link-local address.
-// Then loopback and the deny routes, which need nothing else. Only then the
-// tap and what leads out of it, so that at no moment a denied destination has
-// another route. slirp4netns attaches after all of this.
-// TestMissingDenyRoute is the test to run when touching it.
-func Install(p *netpolicy.Policy, skip int) error {
-	for _, f := range ipv6Knobs {
-		if err := os.WriteFile("/proc/sys/net/ipv6/conf/"+f+"/disable_ipv6", []byte("1"), 0); err != nil && !errors.Is(err, os.ErrNotExist) {
-			return fmt.Errorf("disable ipv6: %w", err)
-		}
-	}
-	h, err := netlink.NewHandle(unix.NETLINK_ROUTE)
-	if err != nil {
-		return fmt.Errorf("open rtnetlink: %w", err)
-	}
-	defer h.Close()
-	lo, err := h.LinkByName("lo")
-	if err != nil {
-		return fmt.Errorf("find lo: %w", err)
-	}
-	if err := h.LinkSetUp(lo); err != nil {
-		return fmt.Errorf("bring up lo: %w", err)
-	}
-	index := map[string]int{"lo": lo.Attrs().Index}
-
-	routes := p.Routes()
-	n := 0
-	for ; n < len(routes) && routes[n].Dev == "lo"; n++ {
-		if n == skip {
-			continue
-		}
-		if err := addRoute(h, index, routes[n]); err != nil {
-			return err
-		}
-	}
-	tap, err := addTap(h, p)
-	if err != nil {
-		return err
-	}
-	index[netpolicy.TapName] = tap.Attrs().Index
-	for _, r := range routes[n:] {
-		if err := addRoute(h, index, r); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// ipv6Knobs are the interfaces for which IPv6 is disabled: all that exist and
-// all that come.
-var ipv6Knobs = [...]string{"all", "default", "lo"}
-
-// addTap makes the persistent tap device, to which slirp4netns attaches, and
-// gives it the policy's address.
-func addTap(h *netlink.Handle, p *netpolicy.Policy) (netlink.Link, error) {
-	if err := persistentTap(netpolicy.TapName); err != nil {
-		return nil, fmt.Errorf("make %s: %w", netpolicy.TapName, err)
-	}
-	tap, err := h.LinkByName(netpolicy.TapName)
-	if err != nil {
-		return nil, fmt.Errorf("find %s: %w", netpolicy.TapName, err)
-	}
-	if err := h.LinkSetMTU(tap, p.MTU); err != nil {
-		return nil, fmt.Errorf("set mtu %d of %s: %w", p.MTU, netpolicy.TapName, err)
-	}
-	addr := &netlink.Addr{IPNet: ipNet(p.Address)}
-	if err := h.AddrAdd(tap, addr); err != nil {
-		return nil, fmt.Errorf("add address %s to %s: %w", p.Address, netpolicy.TapName, err)
-	}
-	if err := h.LinkSetUp(tap); err != nil {
-		return nil, fmt.Errorf("bring up %s: %w", netpolicy.TapName, err)
-	}
-	return tap, nil
-}
-
-// persistentTap makes a tap device that outlives the descriptor it was made
-// by. slirp4netns, started later, opens it by name.
-func persistentTap(name string) error {
-	f, err := os.OpenFile("/dev/net/tun", os.O_RDWR, 0)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = f.Close() }()
-	req, err := unix.NewIfreq(name)
-	if err != nil {
-		return err
-	}
-	req.SetUint16(unix.IFF_TAP | unix.IFF_NO_PI)
-	fd := int(f.Fd())
-	if err := unix.IoctlIfreq(fd, unix.TUNSETIFF, req); err != nil {
-		return os.NewSyscallError("ioctl TUNSETIFF", err)
-	}
-	if err := unix.IoctlSetInt(fd, unix.TUNSETPERSIST, 1); err != nil {
-		return os.NewSyscallError("ioctl TUNSETPERSIST", err)
-	}
-	return nil
-}
-
-// addRoute adds one route.
-func addRoute(h *netlink.Handle, index map[string]int, r netpolicy.Route) error {
-	nr := &netlink.Route{
-		LinkIndex: index[r.Dev],
-		Dst:       ipNet(r.Dst),
-		// On-link: the kernel need not find a route to the gateway first. Without
-		// it, denying the gateway's own address would forbid the routes through
-		// it.
-		Flags: int(netlink.FLAG_ONLINK),
-		Gw:    r.Via.AsSlice(),
-	}
-	if r.Dev == "lo" {
-		nr.Flags = 0
-	}
-	if err := h.RouteAdd(nr); err != nil {
-		return fmt.Errorf("add route %s via %s dev %s: %w", r.Dst, r.Via, r.Dev, err)
-	}
-	return nil
-}
-
-// DropRoute removes the policy's n-th route. Only a fault point calls it.
-func DropRoute(p *netpolicy.Policy, n int) error {
-	r := p.Routes()[n]
-	l, err := netlink.LinkByName(r.Dev)
-	if err != nil {
-		return err
-	}
-	return netlink.RouteDel(&netlink.Route{LinkIndex: l.Attrs().Index, Dst: ipNet(r.Dst), Gw: r.Via.AsSlice()})
-}
-
-// LoopbackUp brings up lo in the calling thread's network namespace.
-func LoopbackUp() error {
-	lo, err := netlink.LinkByName("lo")
-	if err != nil {
-		return err
-	}
-	return netlink.LinkSetUp(lo)
-}
-
-func ipNet(p netip.Prefix) *net.IPNet {
-	return &net.IPNet{IP: p.Addr().AsSlice(), Mask: net.CIDRMask(p.Bits(), p.Addr().BitLen())}
+// DropRoute removes deny routes, the calling thread's namespace being the outer
+// one. Only a fault point calls it.
+func DropRoute(p *netpolicy.Policy, inner *os.File, f Fault) error {
+	return errors.Join(outerSide(p).drop(f.Outer), within(inner, func() error { return innerSide(p).drop(f.Inner) }))
 }

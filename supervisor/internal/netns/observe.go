@@ -1,7 +1,6 @@
 package netns
 
 import (
-	"errors"
 	"fmt"
 	"net"
 	"net/netip"
@@ -13,12 +12,14 @@ import (
 	"golang.org/x/sys/unix"
 
 	"lazaret.dev/lazaret/protocol/netpolicy"
+	"lazaret.dev/lazaret/supervisor/internal/netns/internal/sysctl"
 )
 
-// MismatchError says how the observed namespace differs from the policy.
+// MismatchError says how an observed namespace differs from the policy.
 type MismatchError struct {
-	Missing []string // in the policy, not in the kernel
-	Extra   []string // in the kernel, not in the policy
+	Namespace string   // "outer" or "inner"
+	Missing   []string // in the policy, not in the kernel
+	Extra     []string // in the kernel, not in the policy
 }
 
 func (e *MismatchError) Error() string {
@@ -29,7 +30,15 @@ func (e *MismatchError) Error() string {
 	if len(e.Extra) > 0 {
 		parts = append(parts, "unexpected: "+strings.Join(e.Extra, ", "))
 	}
-	return "the network namespace is not as the policy demands: " + strings.Join(parts, "; ")
+	return "the " + e.Namespace + " network namespace is not as the policy demands: " + strings.Join(parts, "; ")
+}
+
+// orNil returns e if it says anything.
+func (e *MismatchError) orNil() error {
+	if len(e.Missing)+len(e.Extra) == 0 {
+		return nil
+	}
+	return e
 }
 
 // Identity is a network namespace's identity.
@@ -37,21 +46,21 @@ type Identity struct {
 	Dev, Ino uint64
 }
 
-// Observe reads the calling thread's network namespace back from the kernel
-// and compares it with the policy, both ways: what is missing and what is too
-// much. Any difference is a *MismatchError. It returns the namespace's
-// identity.
-func Observe(p *netpolicy.Policy) (Identity, error) {
-	h, err := netlink.NewHandle(unix.NETLINK_ROUTE)
-	if err != nil {
-		return Identity{}, fmt.Errorf("open rtnetlink: %w", err)
-	}
-	defer h.Close()
-	got, err := facts(h)
-	if err != nil {
+// Observe reads both namespaces back from the kernel, the calling thread's
+// being the outer one, and compares them with the policy, both ways: what is
+// missing and what is too much. Any difference is a *MismatchError. It also
+// asks the outer kernel what it would do with packets of the sandbox, which
+// sends none. It returns the identity of the outer namespace, which is the
+// enforcement namespace.
+func Observe(p *netpolicy.Policy, inner *os.File) (Identity, error) {
+	outer := outerSide(p)
+	if err := outer.observe(); err != nil {
 		return Identity{}, err
 	}
-	if err := compare(expected(p), got); err != nil {
+	if err := outer.lookUp(); err != nil {
+		return Identity{}, err
+	}
+	if err := within(inner, innerSide(p).observe); err != nil {
 		return Identity{}, err
 	}
 	var st unix.Stat_t
@@ -61,18 +70,48 @@ func Observe(p *netpolicy.Policy) (Identity, error) {
 	return Identity{Dev: st.Dev, Ino: st.Ino}, nil
 }
 
-// expected renders everything that the namespace must hold, one fact a line.
-func expected(p *netpolicy.Policy) []string {
-	out := []string{
-		"interface lo up",
-		fmt.Sprintf("interface %s up mtu %d", netpolicy.TapName, p.MTU),
-		"address 127.0.0.1/8 dev lo",
-		fmt.Sprintf("address %s dev %s", p.Address, netpolicy.TapName),
-		// The kernel adds the on-link route with the address.
-		fmt.Sprintf("route %s dev %s", p.Address.Masked(), netpolicy.TapName),
+// observe compares the calling thread's namespace with the side.
+func (s *side) observe() error {
+	h, err := openLinks()
+	if err != nil {
+		return err
 	}
-	for _, r := range p.Routes() {
+	defer h.Close()
+	got, err := h.facts()
+	if err != nil {
+		return err
+	}
+	wantValues, gotValues, err := sysctl.Compare(s.settings())
+	if err != nil {
+		return err
+	}
+	want := append(s.facts(), wantValues...)
+	got = append(got, gotValues...)
+	return (&MismatchError{Namespace: s.name, Missing: minus(want, got), Extra: minus(got, want)}).orNil()
+}
+
+// facts renders everything that the namespace must hold, one fact a line.
+func (s *side) facts() []string {
+	out := []string{"interface lo up", "address 127.0.0.1/8 dev lo"}
+	mtu := s.policy.MTU
+	if s.name == "outer" {
+		out = append(out,
+			fmt.Sprintf("interface %s up mtu %d tuntap", netpolicy.TapName, mtu),
+			fmt.Sprintf("interface %s up mtu %d veth %s noarp", upName, mtu, upMAC))
+	} else {
+		out = append(out, fmt.Sprintf("interface %s up mtu %d veth %s", netpolicy.TapName, mtu, sandboxMAC))
+	}
+	if s.address.IsValid() {
+		out = append(out,
+			fmt.Sprintf("address %s dev %s", s.address, netpolicy.TapName),
+			// The kernel adds the on-link route with the address.
+			fmt.Sprintf("route %s dev %s", s.address.Masked(), netpolicy.TapName))
+	}
+	for _, r := range s.routes {
 		out = append(out, routeFact(r))
+	}
+	for _, n := range slices.Concat(s.loopback, s.neighbours) {
+		out = append(out, n.fact())
 	}
 	return out
 }
@@ -84,29 +123,28 @@ func routeFact(r netpolicy.Route) string {
 	return fmt.Sprintf("route %s via %s dev %s", r.Dst, r.Via, r.Dev)
 }
 
+func (n neighbour) fact() string {
+	if n.proxy {
+		return fmt.Sprintf("neighbour proxy %s dev %s", n.addr, n.dev)
+	}
+	return fmt.Sprintf("neighbour %s %s dev %s", n.addr, n.mac, n.dev)
+}
+
 // facts renders what the kernel holds in the same form.
-func facts(h *netlink.Handle) ([]string, error) {
-	links, err := h.LinkList()
+func (h *links) facts() ([]string, error) {
+	all, err := h.LinkList()
 	if err != nil {
 		return nil, fmt.Errorf("list interfaces: %w", err)
 	}
 	var out []string
 	names := map[int]string{}
-	for _, l := range links {
+	for _, l := range all {
 		a := l.Attrs()
 		names[a.Index] = a.Name
-		if a.Flags&net.FlagUp == 0 && a.Name != "lo" && a.Name != netpolicy.TapName {
+		if a.Flags&net.FlagUp == 0 && a.Name != "lo" && a.Name != upName && a.Name != netpolicy.TapName {
 			continue // tunnel templates that some kernels put into every namespace
 		}
-		state := "down"
-		if a.Flags&net.FlagUp != 0 {
-			state = "up"
-		}
-		fact := fmt.Sprintf("interface %s %s", a.Name, state)
-		if a.Name != "lo" {
-			fact += fmt.Sprintf(" mtu %d", a.MTU)
-		}
-		out = append(out, fact)
+		out = append(out, linkFact(l))
 	}
 	addrs, err := h.AddrList(nil, netlink.FAMILY_ALL)
 	if err != nil {
@@ -126,6 +164,49 @@ func facts(h *netlink.Handle) ([]string, error) {
 			}
 			out = append(out, kernelRouteFact(&r, names))
 		}
+	}
+	neighbours, err := h.neighbourFacts(names)
+	return append(out, neighbours...), err
+}
+
+func linkFact(l netlink.Link) string {
+	a := l.Attrs()
+	fact := "interface " + a.Name + " down"
+	if a.Flags&net.FlagUp != 0 {
+		fact = "interface " + a.Name + " up"
+	}
+	if a.Name == "lo" {
+		return fact
+	}
+	fact += fmt.Sprintf(" mtu %d %s", a.MTU, l.Type())
+	if l.Type() == "veth" {
+		fact += " " + a.HardwareAddr.String()
+	}
+	if a.RawFlags&unix.IFF_NOARP != 0 {
+		fact += " noarp"
+	}
+	return fact
+}
+
+// neighbourFacts renders the fixed neighbours; what the kernel learns by itself
+// is no fact.
+func (h *links) neighbourFacts(names map[int]string) ([]string, error) {
+	fixed, err := h.NeighList(0, netlink.FAMILY_V4)
+	if err != nil {
+		return nil, fmt.Errorf("list neighbours: %w", err)
+	}
+	proxies, err := h.NeighProxyList(0, netlink.FAMILY_V4)
+	if err != nil {
+		return nil, fmt.Errorf("list proxied neighbours: %w", err)
+	}
+	var out []string
+	for _, n := range append(fixed, proxies...) {
+		proxy := n.Flags&unix.NTF_PROXY != 0
+		if !proxy && n.State&unix.NUD_PERMANENT == 0 {
+			continue
+		}
+		a, _ := netip.AddrFromSlice(n.IP)
+		out = append(out, neighbour{dev: names[n.LinkIndex], addr: a.Unmap(), mac: n.HardwareAddr, proxy: proxy}.fact())
 	}
 	return out, nil
 }
@@ -167,32 +248,18 @@ func prefix(n *net.IPNet) netip.Prefix {
 	return netip.PrefixFrom(a.Unmap(), ones)
 }
 
-// compare returns a *MismatchError unless both hold the same facts.
-func compare(want, got []string) error {
-	e := &MismatchError{Missing: minus(want, got), Extra: minus(got, want)}
-	if len(e.Missing)+len(e.Extra) == 0 {
-		return nil
-	}
-	return e
-}
-
-// minus returns a's facts that b has fewer of.
+// minus returns a's facts that b has fewer of, sorted.
 func minus(a, b []string) []string {
-	rest := slices.Clone(b)
+	count := map[string]int{}
+	for _, f := range b {
+		count[f]++
+	}
 	var out []string
 	for _, f := range a {
-		if i := slices.Index(rest, f); i >= 0 {
-			rest = slices.Delete(rest, i, i+1)
-		} else {
+		if count[f]--; count[f] < 0 {
 			out = append(out, f)
 		}
 	}
+	slices.Sort(out)
 	return out
-}
-
-// IsMismatch tells whether err says that the namespace differs from the
-// policy.
-func IsMismatch(err error) bool {
-	var m *MismatchError
-	return errors.As(err, &m)
 }

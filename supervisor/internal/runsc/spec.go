@@ -16,24 +16,6 @@ import (
 	"lazaret.dev/lazaret/supervisor/internal/mounts"
 )
 
-// capabilities are a container's usual ones without NET_RAW, which would let
-// the sandbox forge packets, and MKNOD, which has no use where no device can
-// be made. NET_ADMIN and SYS_ADMIN were never among them.
-var capabilities = []string{
-	"CAP_AUDIT_WRITE",
-	"CAP_CHOWN",
-	"CAP_DAC_OVERRIDE",
-	"CAP_FOWNER",
-	"CAP_FSETID",
-	"CAP_KILL",
-	"CAP_NET_BIND_SERVICE",
-	"CAP_SETFCAP",
-	"CAP_SETGID",
-	"CAP_SETPCAP",
-	"CAP_SETUID",
-	"CAP_SYS_CHROOT",
-}
-
 // initArgs is the sandbox's first process: it reaps and sleeps. Sessions are
 // started beside it.
 var initArgs = []string{"/run/lazaret/escalate", "_init"}
@@ -45,6 +27,7 @@ var initArgs = []string{"/run/lazaret/escalate", "_init"}
 // stays a directory of the transient root overlay, where packages and
 // /run/lazaret find what the image put there.
 func Spec(p *launch.Plan, l mounts.Layout) *specs.Spec {
+	capabilities := launch.Capabilities()
 	s := &specs.Spec{
 		Version:  specs.Version,
 		Hostname: p.Files.Hostname,
@@ -74,9 +57,8 @@ func Spec(p *launch.Plan, l mounts.Layout) *specs.Spec {
 				{Type: specs.IPCNamespace},
 				{Type: specs.UTSNamespace},
 				{Type: specs.MountNamespace},
-				// The enforcement namespace, in which the client runs. Without this
-				// entry runsc would make another, empty one.
-				{Type: specs.NetworkNamespace, Path: "/proc/self/ns/net"},
+				// Its addresses and routes become those of the sandbox's kernel.
+				{Type: specs.NetworkNamespace, Path: l.NetNS},
 			},
 		},
 	}

@@ -86,8 +86,7 @@ func Start(ctx context.Context, s *launch.Slirp, p *netpolicy.Policy, ns *os.Fil
 	}
 	defer func() { _ = log.Close() }()
 	sp, err := start(ctx, s, p, ns, log, true)
-	var refused *exitError
-	if errors.As(err, &refused) {
+	if _, refused := errors.AsType[*exitError](err); refused {
 		sp, err = start(ctx, s, p, ns, log, false)
 	}
 	if err != nil {

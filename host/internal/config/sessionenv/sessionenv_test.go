@@ -24,19 +24,47 @@ func TestBuild(t *testing.T) {
 		want     []string
 		warnings int
 	}{
-		{"caller's four", full, nil, nil,
-			[]string{"COLORTERM=truecolor", "LANG=de_DE.UTF-8", "NO_COLOR=1", "TERM=xterm-256color"}, 0},
-		{"LANG unless set", map[string]string{"TERM": "dumb", "LANG": ""}, nil, nil,
-			[]string{"LANG=C.UTF-8", "TERM=dumb"}, 0},
+		{
+			"caller's four", full, nil, nil,
+			[]string{"COLORTERM=truecolor", "LANG=de_DE.UTF-8", "NO_COLOR=1", "TERM=xterm-256color"},
+			0,
+		},
+		{
+			"LANG unless set",
+			map[string]string{"TERM": "dumb", "LANG": ""},
+			nil, nil,
+			[]string{"LANG=C.UTF-8", "TERM=dumb"},
+			0,
+		},
 		{"nothing", nil, nil, nil, []string{"LANG=C.UTF-8"}, 0},
-		{"references", full, map[string]string{"API": "env:KEY", "Lit": "eNv:KEY", "E": "env:EMPTY"}, nil,
-			[]string{"API=k", "COLORTERM=truecolor", "E=", "LANG=de_DE.UTF-8", "Lit=eNv:KEY", "NO_COLOR=1", "TERM=xterm-256color"}, 0},
-		{"a missing reference is left out", nil, map[string]string{"API": "env:NONE", "B": "1"}, nil,
-			[]string{"B=1", "LANG=C.UTF-8"}, 1},
-		{"a missing reference that is given", nil, map[string]string{"API": "env:NONE"}, []sessionenv.Var{{Name: "API", Value: "x"}},
-			[]string{"API=x", "LANG=C.UTF-8"}, 0},
-		{"order of strength", full, map[string]string{"TERM": "vt100", "LANG": "C"}, []sessionenv.Var{{Name: "LANG", Value: "1"}, {Name: "LANG", Value: "env:KEY"}, {Name: "NO_COLOR", Value: ""}},
-			[]string{"COLORTERM=truecolor", "LANG=env:KEY", "NO_COLOR=", "TERM=vt100"}, 0},
+		{
+			"references", full,
+			map[string]string{"API": "env:KEY", "Lit": "eNv:KEY", "E": "env:EMPTY"},
+			nil,
+			[]string{"API=k", "COLORTERM=truecolor", "E=", "LANG=de_DE.UTF-8", "Lit=eNv:KEY", "NO_COLOR=1", "TERM=xterm-256color"},
+			0,
+		},
+		{
+			"a missing reference is left out", nil,
+			map[string]string{"API": "env:NONE", "B": "1"},
+			nil,
+			[]string{"B=1", "LANG=C.UTF-8"},
+			1,
+		},
+		{
+			"a missing reference that is given", nil,
+			map[string]string{"API": "env:NONE"},
+			[]sessionenv.Var{{Name: "API", Value: "x"}},
+			[]string{"API=x", "LANG=C.UTF-8"},
+			0,
+		},
+		{
+			"order of strength", full,
+			map[string]string{"TERM": "vt100", "LANG": "C"},
+			[]sessionenv.Var{{Name: "LANG", Value: "1"}, {Name: "LANG", Value: "env:KEY"}, {Name: "NO_COLOR", Value: ""}},
+			[]string{"COLORTERM=truecolor", "LANG=env:KEY", "NO_COLOR=", "TERM=vt100"},
+			0,
+		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			got, warnings := sessionenv.Build(tt.profile, tt.args, func(k string) (string, bool) { v, ok := tt.caller[k]; return v, ok })

@@ -19,16 +19,20 @@ func TestUsableMappingsAreOursAlone(t *testing.T) {
 	}
 	rapid.Check(t, func(t *rapid.T) {
 		grants := rapid.SliceOf(rapid.Custom(func(t *rapid.T) grant {
-			return grant{rapid.SampledFrom([]string{"ann", "1000", "bob"}).Draw(t, "owner"),
+			return grant{
+				rapid.SampledFrom([]string{"ann", "1000", "bob"}).Draw(t, "owner"),
 				uint32(rapid.SampledFrom([]int{0, 1, 65536, 100000, 165536, 4294900000}).Draw(t, "start")),
-				uint32(rapid.SampledFrom([]int{0, 1, 65535, 65536, 200000}).Draw(t, "count"))}
+				uint32(rapid.SampledFrom([]int{0, 1, 65535, 65536, 200000}).Draw(t, "count")),
+			}
 		})).Draw(t, "grants")
 		text := rapid.SampledFrom([]string{"", "# comment\n", "ann:x:65536\n", "ann\n\n"}).Draw(t, "junk")
 		for _, g := range grants {
 			text += fmt.Sprintf("%s:%d:%d\n", g.owner, g.start, g.count)
 		}
-		ids := subid.Lookup(subid.Source{User: "ann", UID: 1000, SubUID: text, SubGID: text,
-			GetSubIDs: func(...string) string { return "" }})
+		ids := subid.Lookup(subid.Source{
+			User: "ann", UID: 1000, SubUID: text, SubGID: text,
+			GetSubIDs: func(...string) string { return "" },
+		})
 		why, ok := ids.Usable()
 		if ok != (why == "") {
 			t.Fatalf("usable %v, why %q", ok, why)

@@ -35,7 +35,7 @@ func TestChoose(t *testing.T) {
 		{"linux/amd64", "", ""},
 	} {
 		var have []platform.Platform
-		for _, h := range strings.Fields(c.have) {
+		for h := range strings.FieldsSeq(c.have) {
 			have = append(have, parse(t, h))
 		}
 		i, err := platform.Choose(parse(t, c.want), have)
@@ -49,7 +49,7 @@ func TestChoose(t *testing.T) {
 		if c.chosen == "" && !fault.Has(err, fault.Platform) {
 			t.Errorf("%s of [%s]: %v", c.want, c.have, err)
 		}
-		for _, h := range strings.Fields(c.have) {
+		for h := range strings.FieldsSeq(c.have) {
 			if err != nil && !strings.Contains(err.Error(), h) {
 				t.Errorf("the error does not list %s: %v", h, err)
 			}

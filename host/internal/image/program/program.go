@@ -69,8 +69,9 @@ func programError(e unpack.Event) error {
 			Code: fault.Malformed, Message: "image has a layer that cannot be unpacked",
 			Fix: "the image is damaged or hostile; build or pull it anew", Err: err,
 		}
+	default:
+		return fmt.Errorf("unpack image: %w", err)
 	}
-	return fmt.Errorf("unpack image: %w", err)
 }
 
 // maxLine bounds a line of a program; see unpack.DecodeEvent.
@@ -116,5 +117,6 @@ func (ev *Events) take(e unpack.Event) {
 		if len(ev.Notes) < 1000 {
 			ev.Notes = append(ev.Notes, e)
 		}
+	case unpack.EventDone, unpack.EventFailed: // the last one; the caller judges it
 	}
 }

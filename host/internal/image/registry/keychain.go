@@ -42,7 +42,7 @@ func (k keychain) resolve(ctx context.Context, host string) (authn.Authenticator
 	cfg, err := readDockerConfig()
 	if err != nil {
 		k.warn("registry credentials are not used: " + err.Error())
-		return authn.Anonymous, nil
+		return authn.Anonymous, nil //nolint:nilerr // a broken file must not break public pulls (case 95)
 	}
 	keys := []string{host}
 	if host == name.DefaultRegistry {

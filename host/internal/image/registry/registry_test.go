@@ -206,7 +206,7 @@ func TestHostileRegistry(t *testing.T) {
 		text    string
 	}{
 		"endless manifest": {func(w http.ResponseWriter, r *http.Request) {
-			for i := 0; i < 100; i++ {
+			for range 100 {
 				if _, err := w.Write(make([]byte, 1<<20)); err != nil {
 					return
 				}

@@ -4,6 +4,7 @@
 package fskind
 
 import (
+	"crypto/rand"
 	"errors"
 	"fmt"
 
@@ -62,7 +63,7 @@ func Type(dir string) (string, error) {
 
 // Check refuses an existing directory, which must be writable, on a filesystem
 // that the kernel does not take as an overlay's upper layer, or that has no
-// extended attributes for users. It leaves nothing behind. (Case 103)
+// extended attributes for users. It leaves nothing behind. (Case 103).
 func Check(dir string) error {
 	name, upper, err := statfs(dir)
 	if err != nil {
@@ -71,7 +72,8 @@ func Check(dir string) error {
 	if !upper {
 		return &Error{Path: dir, Type: name, Why: "cannot be the upper layer of an overlay"}
 	}
-	const probe = "user.lazaret.probe"
+	// A name of its own: several processes may look at one data root at once.
+	probe := "user.lazaret.probe." + rand.Text()
 	err = unix.Setxattr(dir, probe, []byte("1"), 0)
 	if errors.Is(err, unix.ENOTSUP) {
 		return &Error{Path: dir, Type: name, Why: "has no extended attributes for users here"}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"strings"
+	"sync"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -36,4 +37,24 @@ func TestCheck(t *testing.T) {
 	if err := fskind.Check(dir + "/none"); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("a missing directory: %v", err)
 	}
+}
+
+// Many processes look at one data root at once, and none disturbs another.
+func TestCheckAtOnce(t *testing.T) {
+	dir := t.TempDir()
+	if fskind.Check(dir) != nil {
+		dir = "."
+	}
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Go(func() {
+			for range 50 {
+				if err := fskind.Check(dir); err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
 }

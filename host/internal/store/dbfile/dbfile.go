@@ -92,8 +92,10 @@ func Inspect(path string) error {
 	}
 	if st.Mode&unix.S_IFMT != unix.S_IFREG || int(st.Uid) != os.Geteuid() || st.Nlink != 1 {
 		// A second name would be a second Domain on one file.
-		return &Error{Kind: Foreign, Op: "open", Path: path,
-			Err: fmt.Errorf("it is not a regular file of uid %d with one name", os.Geteuid())}
+		return &Error{
+			Kind: Foreign, Op: "open", Path: path,
+			Err: fmt.Errorf("it is not a regular file of uid %d with one name", os.Geteuid()),
+		}
 	}
 	if st.Size == 0 {
 		// New, or its first transaction was interrupted: nothing is in it.

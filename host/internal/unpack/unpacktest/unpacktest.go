@@ -79,7 +79,8 @@ func (r *Runner) run(ctx context.Context, program string, args []string, request
 	}
 	argv = append(append(append(argv, r.Prefix...), self), args...)
 	cmd := exec.CommandContext(ctx, "unshare", argv...)
-	cmd.Env = append(os.Environ(), programEnv+"="+program)
+	// A race detector would sleep for a second at the end of each program.
+	cmd.Env = append(os.Environ(), programEnv+"="+program, "GORACE=atexit_sleep_ms=0")
 	cmd.Stdin = bytes.NewReader(request)
 	cmd.Stdout = stdout
 	var stderr bytes.Buffer
@@ -263,7 +264,7 @@ func xattrs(path string) map[string]string {
 		return nil
 	}
 	m := map[string]string{}
-	for _, name := range bytes.Split(bytes.TrimSuffix(buf[:n], []byte{0}), []byte{0}) {
+	for name := range bytes.SplitSeq(bytes.TrimSuffix(buf[:n], []byte{0}), []byte{0}) {
 		v := make([]byte, 64<<10)
 		if n, err := unix.Lgetxattr(path, string(name), v); err == nil {
 			m[string(name)] = string(v[:n])

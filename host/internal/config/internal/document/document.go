@@ -5,9 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
+	"maps"
 	"os"
 	"strconv"
 	"strings"
+	"syscall"
 
 	"github.com/go-viper/mapstructure/v2"
 	"github.com/pelletier/go-toml/v2"
@@ -92,8 +95,12 @@ func Read(path string) (*Document, error) {
 		return nil, err
 	}
 	defer f.Close()
-	if fi, err := f.Stat(); err != nil || !fi.Mode().IsRegular() {
+	fi, err := f.Stat()
+	if err != nil || !fi.Mode().IsRegular() {
 		return nil, &Error{File: path, Msg: "it is not a regular file", Err: err}
+	}
+	if err := checkAuthor(path, fi); err != nil {
+		return nil, err
 	}
 	b, err := io.ReadAll(io.LimitReader(f, MaxBytes+1))
 	if err != nil {
@@ -105,6 +112,18 @@ func Read(path string) (*Document, error) {
 	return Parse(path, b)
 }
 
+// checkAuthor refuses a file that another user, other than root, could have
+// written: what it says is what the sandbox gets to see.
+func checkAuthor(path string, fi fs.FileInfo) error {
+	if st, ok := fi.Sys().(*syscall.Stat_t); ok && st.Uid != 0 && int(st.Uid) != os.Getuid() {
+		return &Error{File: path, Msg: fmt.Sprintf("it belongs to uid %d, not to you (uid %d)", st.Uid, os.Getuid()), Fix: "make a copy of your own"}
+	}
+	if fi.Mode().Perm()&0o002 != 0 {
+		return &Error{File: path, Msg: fmt.Sprintf("its mode %#o lets every user write it", fi.Mode().Perm()), Fix: "if its content is yours, close it: chmod o-w on the file"}
+	}
+	return nil
+}
+
 // Parse reads a configuration text; name is the file's path, for messages.
 func Parse(name string, text []byte) (*Document, error) {
 	dec := &decoder{name: name}
@@ -114,8 +133,7 @@ func Parse(name string, text []byte) (*Document, error) {
 		v.SetDefault(strings.ReplaceAll(k, ".", sep), val)
 	}
 	if err := v.ReadConfig(bytes.NewReader(text)); err != nil {
-		var e *Error
-		if errors.As(err, &e) {
+		if e, ok := errors.AsType[*Error](err); ok {
 			return nil, e
 		}
 		return nil, &Error{File: name, Msg: "it cannot be read", Err: err}
@@ -166,9 +184,7 @@ func (d *decoder) Decode(b []byte, v map[string]any) error {
 	if err := toml.Unmarshal(b, &typed); err != nil {
 		return d.wrongType(err)
 	}
-	for k, val := range tree {
-		v[k] = val
-	}
+	maps.Copy(v, tree)
 	if ps, ok := tree["profiles"].(map[string]any); ok {
 		out := table{}
 		for name, p := range ps {
@@ -236,8 +252,7 @@ func (d *decoder) fault(path []string, fix, msg string) *Error {
 
 func (d *decoder) syntax(err error) *Error {
 	e := &Error{File: d.name, Msg: "it is not valid TOML", Err: err}
-	var de *toml.DecodeError
-	if errors.As(err, &de) {
+	if de, ok := errors.AsType[*toml.DecodeError](err); ok {
 		e.Line, _ = de.Position()
 		e.Err = errors.New(strings.TrimPrefix(de.Error(), "toml: "))
 	}

@@ -42,6 +42,7 @@ func buildIndex(b []byte) (*index, error) {
 			x.note(prefix, line)
 		case unstable.KeyValue:
 			x.keyValue(prefix, e)
+		default: // a comment
 		}
 	}
 	if err := x.p.Error(); err != nil {
@@ -106,10 +107,10 @@ func (x *indexer) keyValue(prefix []string, n *unstable.Node) {
 	keys, line := x.keys(n)
 	path := append(append([]string(nil), prefix...), keys...)
 	x.note(path, line)
-	x.value(path, n.Value(), line)
+	x.value(path, n.Value())
 }
 
-func (x *indexer) value(path []string, n *unstable.Node, line int) {
+func (x *indexer) value(path []string, n *unstable.Node) {
 	switch n.Kind {
 	case unstable.InlineTable:
 		for it := n.Children(); it.Next(); {
@@ -119,9 +120,10 @@ func (x *indexer) value(path []string, n *unstable.Node, line int) {
 		i := 0
 		for it := n.Children(); it.Next(); i++ {
 			if v := it.Node(); v.Kind == unstable.InlineTable || v.Kind == unstable.Array {
-				x.value(append(append([]string(nil), path...), strconv.Itoa(i)), v, line)
+				x.value(append(append([]string(nil), path...), strconv.Itoa(i)), v)
 			}
 		}
+	default: // a value that holds no keys
 	}
 }
 

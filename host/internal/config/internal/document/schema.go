@@ -180,9 +180,9 @@ func typeOfKey(key []string) reflect.Type {
 }
 
 func fieldByTag(t reflect.Type, name string) (reflect.Type, bool) {
-	for i := range t.NumField() {
-		if t.Field(i).Tag.Get("toml") == name {
-			return t.Field(i).Type, true
+	for field := range t.Fields() {
+		if field.Tag.Get("toml") == name {
+			return field.Type, true
 		}
 	}
 	return nil, false
@@ -215,8 +215,8 @@ func wants(t reflect.Type) string {
 // nearest returns the key of t that name is most likely a slip for, or "".
 func nearest(t reflect.Type, name string) string {
 	best, bestCost := "", 3
-	for i := range t.NumField() {
-		key := t.Field(i).Tag.Get("toml")
+	for field := range t.Fields() {
+		key := field.Tag.Get("toml")
 		if c := distance(strings.ToLower(name), key); c < bestCost {
 			best, bestCost = key, c
 		}

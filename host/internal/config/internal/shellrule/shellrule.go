@@ -7,6 +7,7 @@ package shellrule
 
 import (
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
@@ -62,10 +63,8 @@ func kind(base string) string {
 		return "Git, which runs what a repository says"
 	}
 	for _, row := range table {
-		for _, p := range strings.Fields(row.programs) {
-			if p == base {
-				return row.what
-			}
+		if slices.Contains(strings.Fields(row.programs), base) {
+			return row.what
 		}
 	}
 	return ""

@@ -69,8 +69,10 @@ func openBelow(at int, name, path string, create bool) (int, error) {
 	}
 	switch {
 	case errors.Is(err, unix.ELOOP), errors.Is(err, unix.ENOTDIR):
-		return -1, &refusal.Error{Kind: refusal.Unsafe, Msg: fmt.Sprintf("cannot use %q: it is not a directory, or a symbolic link", path),
-			Fix: fmt.Sprintf("look at it: ls -ld %s", Quote(path)), Err: err}
+		return -1, &refusal.Error{
+			Kind: refusal.Unsafe, Msg: fmt.Sprintf("cannot use %q: it is not a directory, or a symbolic link", path),
+			Fix: fmt.Sprintf("look at it: ls -ld %s", Quote(path)), Err: err,
+		}
 	case err != nil:
 		return -1, fmt.Errorf("open %q: %w", path, err)
 	}
@@ -103,14 +105,14 @@ func OpenRoot(path string, uid int, p Privacy, create bool) (int, error) {
 		unix.Close(at)
 		return -1, refusal.New(refusal.Unsafe, "", "cannot use %q as a directory of Lazaret's", path)
 	}
-	walked := ""
+	var walked strings.Builder
 	for i, name := range names {
-		walked += "/" + name
+		walked.WriteString("/" + name)
 		var next int
 		if i < len(names)-1 {
-			next, err = passBelow(at, name, walked, create)
+			next, err = passBelow(at, name, walked.String(), create)
 		} else {
-			next, err = openBelow(at, name, walked, create)
+			next, err = openBelow(at, name, walked.String(), create)
 		}
 		unix.Close(at)
 		if err != nil {

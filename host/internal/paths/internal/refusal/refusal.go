@@ -16,7 +16,8 @@ const (
 	SocketPath Kind = "socket-path" // a socket address would be too long
 	Workspace  Kind = "workspace"   // a directory that may not be the Agent Workspace
 	Mismatch   Kind = "mismatch"    // a Domain Root belongs to another Domain
-	Record     Kind = "record"      // domain.json is damaged
+	Record     Kind = "record"      // domain.json, or another file of one word, is damaged
+	Mapping    Kind = "mapping"     // State Anchors are of the other id mapping
 )
 
 // Error is a refusal for people: what cannot be done, and what to do about it.

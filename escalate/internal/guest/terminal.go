@@ -1,0 +1,231 @@
+package guest
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"strconv"
+	"sync/atomic"
+	"syscall"
+	"time"
+	"unsafe"
+)
+
+// runOnTerminal runs a command on a terminal of the sandbox's own and returns
+// its status as a shell would give it. The terminal that the session was given
+// belongs to the host: it works, but has no name inside, so that tty(1), ps(1)
+// and whoever opens a terminal by its name would find none (case 40). Bytes,
+// size and signals are carried between the two; the job control is the inner
+// one's. The command is in a session of its own, which ends with it.
+func runOnTerminal(path string, argv, env []string) (int, error) {
+	master, slave, err := openTerminal()
+	if err != nil {
+		return 0, &ExecError{Status: statusLazaret, Reason: "cannot open a terminal in the sandbox", Err: err}
+	}
+	defer func() { _ = master.Close() }()
+	signals := make(chan os.Signal, 16)
+	signal.Notify(signals, syscall.SIGWINCH, syscall.SIGHUP, syscall.SIGTERM, syscall.SIGINT, syscall.SIGQUIT)
+	defer signal.Stop(signals)
+	// Its size is right before the command's first look.
+	if err := copySize(os.Stdin, master); err != nil {
+		_ = slave.Close()
+		return 0, &ExecError{Status: statusLazaret, Reason: "cannot set the terminal's size", Err: err}
+	}
+	tty := slave.Fd()
+	pid, err := syscall.ForkExec(path, argv, &syscall.ProcAttr{
+		Env: env, Files: []uintptr{tty, tty, tty},
+		Sys: &syscall.SysProcAttr{Setsid: true, Setctty: true, Ctty: 0},
+	})
+	_ = slave.Close()
+	if err != nil {
+		return 0, execError(path, err)
+	}
+	t := &terminal{master: master, pid: pid, drained: make(chan struct{})}
+	// What the inner terminal has made of a line, the outer one passes on.
+	err = makeRaw(os.Stdin)
+	go t.input()
+	go t.output()
+	ended := make(chan int, 1)
+	go func() { ended <- wait(pid) }()
+	for {
+		select {
+		case s := <-signals:
+			t.signal(s.(syscall.Signal)) //nolint:forcetypeassert // Notify sends no other
+		case status := <-ended:
+			t.drain()
+			// Jobs that it has left behind do not outlive the session (FR-15).
+			return status, errors.Join(err, End(pid, ""))
+		}
+	}
+}
+
+// terminal is the inner terminal of a running command.
+type terminal struct {
+	master  *os.File
+	pid     int // of the command, which leads its session
+	ending  atomic.Bool
+	drained chan struct{} // closed when output has ended
+}
+
+// input carries what is typed. It ends with the process, in a Read.
+func (t *terminal) input() {
+	_, _ = io.Copy(t.master, os.Stdin)
+	t.hangUp() // the outer terminal is gone
+}
+
+const (
+	// drainGrace is how long output may rest after the command's end.
+	drainGrace = 50 * time.Millisecond
+
+	// drainLimit is more than a terminal holds: what comes beyond it after the
+	// command's end is not the command's.
+	drainLimit = 1 << 20
+)
+
+// output carries what is drawn until the terminal has nothing more to say.
+func (t *terminal) output() {
+	defer close(t.drained)
+	buf := make([]byte, 32<<10)
+	resting := false
+	for rest := drainLimit; rest > 0; {
+		ending := t.ending.Load()
+		if ending {
+			_ = t.master.SetReadDeadline(time.Now().Add(drainGrace))
+		}
+		n, err := t.master.Read(buf)
+		if n > 0 {
+			_, _ = os.Stdout.Write(buf[:n]) // an outer terminal that is gone takes nothing
+			resting = false
+		}
+		if ending {
+			rest -= n
+		}
+		switch {
+		case err == nil:
+		case errors.Is(err, os.ErrDeadlineExceeded) && !resting:
+			// A deadline that had passed before Read says nothing: the next one does.
+			resting = true
+		default:
+			return // EIO: the last process has closed the terminal
+		}
+	}
+}
+
+// drain waits for what the command has drawn last.
+func (t *terminal) drain() {
+	t.ending.Store(true)
+	_ = t.master.SetReadDeadline(time.Now())
+	<-t.drained
+}
+
+// signal passes a signal on that came to the session from outside.
+func (t *terminal) signal(s syscall.Signal) {
+	switch s {
+	case syscall.SIGWINCH:
+		_ = copySize(os.Stdin, t.master) // the terminal is there as long as its command
+	case syscall.SIGHUP, syscall.SIGTERM:
+		t.hangUp()
+	default:
+		t.foreground(s)
+	}
+}
+
+// hangUp does to the command what the end of a terminal does.
+func (t *terminal) hangUp() {
+	t.foreground(syscall.SIGHUP)
+	_ = syscall.Kill(t.pid, syscall.SIGHUP)
+	_ = syscall.Kill(t.pid, syscall.SIGCONT)
+}
+
+// foreground signals the foreground process group.
+func (t *terminal) foreground(s syscall.Signal) {
+	var pgrp int32
+	if ioctl(t.master, syscall.TIOCGPGRP, unsafe.Pointer(&pgrp)) == nil && pgrp > 1 {
+		_ = syscall.Kill(-int(pgrp), s)
+	}
+}
+
+// wait reaps a child and returns its status as a shell would give it.
+func wait(pid int) int {
+	var ws syscall.WaitStatus
+	for {
+		_, err := syscall.Wait4(pid, &ws, 0, nil)
+		switch {
+		case errors.Is(err, syscall.EINTR):
+			continue
+		case err != nil:
+			return statusLazaret
+		case ws.Signaled():
+			return 128 + int(ws.Signal())
+		}
+		return ws.ExitStatus()
+	}
+}
+
+// openTerminal opens a new terminal of the sandbox.
+func openTerminal() (master, slave *os.File, err error) {
+	if master, err = os.OpenFile("/dev/ptmx", os.O_RDWR, 0); err != nil {
+		return nil, nil, err
+	}
+	defer func() {
+		if err != nil {
+			_ = master.Close()
+		}
+	}()
+	var locked, number int32
+	if err := ioctl(master, syscall.TIOCSPTLCK, unsafe.Pointer(&locked)); err != nil {
+		return nil, nil, fmt.Errorf("unlock terminal: %w", err)
+	}
+	if err := ioctl(master, syscall.TIOCGPTN, unsafe.Pointer(&number)); err != nil {
+		return nil, nil, fmt.Errorf("number of terminal: %w", err)
+	}
+	slave, err = os.OpenFile("/dev/pts/"+strconv.Itoa(int(number)), os.O_RDWR|syscall.O_NOCTTY, 0)
+	return master, slave, err
+}
+
+// copySize gives one terminal the other's size.
+func copySize(from, to *os.File) error {
+	var size struct{ rows, cols, x, y uint16 }
+	if err := ioctl(from, syscall.TIOCGWINSZ, unsafe.Pointer(&size)); err != nil {
+		return err
+	}
+	return ioctl(to, syscall.TIOCSWINSZ, unsafe.Pointer(&size))
+}
+
+// makeRaw makes a terminal pass bytes on as they are (cfmakeraw in termios(3)).
+func makeRaw(f *os.File) error {
+	var t syscall.Termios
+	if err := ioctl(f, syscall.TCGETS, unsafe.Pointer(&t)); err != nil {
+		return fmt.Errorf("terminal mode: %w", err)
+	}
+	t.Iflag &^= syscall.IGNBRK | syscall.BRKINT | syscall.PARMRK | syscall.ISTRIP | syscall.INLCR | syscall.IGNCR | syscall.ICRNL | syscall.IXON
+	t.Oflag &^= syscall.OPOST
+	t.Lflag &^= syscall.ECHO | syscall.ECHONL | syscall.ICANON | syscall.ISIG | syscall.IEXTEN
+	t.Cflag = t.Cflag&^(syscall.CSIZE|syscall.PARENB) | syscall.CS8
+	t.Cc[syscall.VMIN], t.Cc[syscall.VTIME] = 1, 0
+	if err := ioctl(f, syscall.TCSETS, unsafe.Pointer(&t)); err != nil {
+		return fmt.Errorf("set terminal mode: %w", err)
+	}
+	return nil
+}
+
+// ioctl performs a request on f, whose argument p points to what the request
+// names. It leaves f's own mode alone, as Fd would not.
+func ioctl(f *os.File, request uintptr, p unsafe.Pointer) error {
+	c, err := f.SyscallConn()
+	if err != nil {
+		return err
+	}
+	var errno syscall.Errno
+	if err := c.Control(func(fd uintptr) {
+		_, _, errno = syscall.Syscall(syscall.SYS_IOCTL, fd, request, uintptr(p))
+	}); err != nil {
+		return err
+	}
+	if errno != 0 {
+		return errno
+	}
+	return nil
+}
