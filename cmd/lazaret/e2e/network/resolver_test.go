@@ -71,12 +71,21 @@ func TestResolverChanges(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer func() { _ = os.WriteFile(n.ResolvConf(), before, 0o644) }()
+	// By rename, as those do it who manage the file.
+	replace := func(text []byte) {
+		t.Helper()
+		fresh := n.ResolvConf() + ".new"
+		if err := os.WriteFile(fresh, text, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Rename(fresh, n.ResolvConf()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	defer replace(before)
 	release := h.Hold("true")
 	defer release()
-	if err := os.WriteFile(n.ResolvConf(), []byte("nameserver 203.0.113.53\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	replace([]byte("nameserver 203.0.113.53\n"))
 	n.Reset(t)
 	e2etest.Eventually(t, 5*time.Second, func() bool {
 		h.Must("getent", "hosts", nettest.AllowName)
