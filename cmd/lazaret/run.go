@@ -25,8 +25,17 @@ func (o *runOptions) addFlags(c *cobra.Command) {
 	f.BoolVar(&o.noTTY, "no-tty", false, "give the command pipes, also when started on a terminal")
 	f.BoolVar(&o.quiet, "quiet", false, "print nothing but errors")
 	f.BoolVar(&o.verbose, "verbose", false, "follow the logs while the Domain starts and runs")
-	c.MarkFlagsMutuallyExclusive("tty", "no-tty")
-	c.MarkFlagsMutuallyExclusive("quiet", "verbose")
+}
+
+// check refuses options that contradict each other.
+func (o *runOptions) check() error {
+	switch {
+	case o.tty && o.noTTY:
+		return errors.New("--tty and --no-tty exclude each other")
+	case o.quiet && o.verbose:
+		return errors.New("--quiet and --verbose exclude each other")
+	}
+	return nil
 }
 
 func newRunCommand(g *globals) *cobra.Command {
@@ -58,7 +67,7 @@ EXIT STATUS
 			if c.ArgsLenAtDash() >= 0 && len(args) == before {
 				return errors.New("there is no COMMAND after --")
 			}
-			return nil
+			return o.check()
 		},
 		RunE: func(c *cobra.Command, args []string) error {
 			g.ui.fail = exitFailed

@@ -218,6 +218,42 @@ func TestRuntimeDirectoryLengths(t *testing.T) {
 	h.NothingLeft(10 * time.Second)
 }
 
+// Case 27: neither a long data root nor a project at the limit of what a path
+// can be comes near a socket's address.
+func TestLongPaths(t *testing.T) {
+	h := e2etest.New(t)
+	h.Data = filepath.Join(h.Dir, strings.Repeat("d", 200))
+	h.Config(fmt.Sprintf("[profiles.small]\nimage = %q\n", e2etest.SmallImage(t)))
+	for _, length := range []int{1000, 4000, 4095} {
+		h.Project = longDir(t, filepath.Dir(h.Runtime), length)
+		r := h.Run("sh", "-c", "pwd; echo w >w; cat w")
+		if r.Status == 125 && length == 4095 && strings.Contains(r.Stderr, "lazaret: hint: ") && !strings.Contains(r.Stderr, "invalid argument") {
+			continue // nothing fits behind it
+		}
+		if r.Status != 0 || r.Stdout != "/workspace\nw\n" {
+			t.Errorf("a project of %d bytes: %+v", length, r)
+		}
+	}
+	h.NothingLeft(10 * time.Second)
+}
+
+// longDir makes a directory whose path has a length.
+func longDir(t *testing.T, base string, length int) string {
+	t.Helper()
+	dir := base
+	for len(dir) < length {
+		n := min(length-len(dir)-1, 250)
+		if rest := length - len(dir) - 1 - n; rest == 1 {
+			n-- // a slash alone would be left
+		}
+		dir += "/" + strings.Repeat("p", max(n, 1))
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
 // Case 100: without a usable XDG_RUNTIME_DIR it works, with one line about it.
 func TestWithoutRuntimeDirectory(t *testing.T) {
 	h := e2etest.New(t)
