@@ -145,3 +145,48 @@ func TestLogs(t *testing.T) {
 		t.Errorf("there is no %v", want)
 	}
 }
+
+// Values of env are given to the command and to nobody else: they are in no
+// file that Lazaret keeps and on no command line (SECURITY.md).
+func TestSecretsAreNotKept(t *testing.T) {
+	h := e2etest.New(t)
+	h.Config(fmt.Sprintf("[profiles.small]\nimage = %q\nenv = { TOKEN = \"env:TOKEN\" }\n", e2etest.SmallImage(t)))
+	const secret = "canary-4f1a9b"
+	h.Setenv("TOKEN", secret)
+	release := h.Hold(`echo "$TOKEN" >/workspace/has`)
+	if b, err := os.ReadFile(filepath.Join(h.Project, "has")); err != nil || string(b) != secret+"\n" {
+		t.Fatalf("inside: %q, %v", b, err)
+	}
+	seen := 0
+	look := func(root string) {
+		err := filepath.WalkDir(root, func(path string, d os.DirEntry, err error) error {
+			if err != nil || !d.Type().IsRegular() {
+				return nil //nolint:nilerr // what cannot be entered belongs to the sandbox
+			}
+			b, err := os.ReadFile(path)
+			if err != nil {
+				return nil //nolint:nilerr // as above
+			}
+			if seen++; strings.Contains(string(b), secret) {
+				t.Errorf("%s holds a value of env", path)
+			}
+			return nil
+		})
+		if err != nil {
+			t.Error(err)
+		}
+	}
+	look(domainDir(t, h))
+	look(h.Runtime)
+	for _, p := range h.Processes() {
+		b, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", p.PID))
+		if err == nil && strings.Contains(string(b), secret) {
+			t.Errorf("%q is on a command line", b)
+		}
+	}
+	release()
+	look(domainDir(t, h))
+	if seen < 10 {
+		t.Errorf("only %d files were looked at", seen)
+	}
+}
