@@ -304,3 +304,27 @@ func TestDataRootOnOverlay(t *testing.T) {
 		t.Errorf("made in the refused data root: %v, %v", made, err)
 	}
 }
+
+// Case 103: tmpfs holds upper layers where the kernel gives it attributes for
+// users; else it is refused by name.
+func TestDataRootInMemory(t *testing.T) {
+	h := e2etest.New(t)
+	h.Data = filepath.Join(h.Dir, "data")
+	h.Config(fmt.Sprintf("[profiles.small]\nimage = %q\n", e2etest.SmallImage(t)))
+	if err := os.Mkdir(h.Data, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	none := filepath.Join(h.Dir, "none")
+	if err := os.WriteFile(none, nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	setup := fmt.Sprintf("mount --bind %s /etc/subuid && mount --bind %[1]s /etc/subgid && mount -t tmpfs -o mode=0700 none %s", none, h.Data)
+	r := h.Elsewhere(setup, "run", "--", "sh", "-c", "echo x >/root/f; cat /root/f")
+	works := r.Status == 0 && r.Stdout == "x\n"
+	refused := r.Status == 125 && strings.Contains(r.Stderr, h.Data) && strings.Contains(r.Stderr, "tmpfs") && strings.Contains(r.Stderr, "data_root") &&
+		!strings.Contains(r.Stderr, "unpacking")
+	if !works && !refused {
+		t.Errorf("%+v", r)
+	}
+	h.NothingLeft(10 * time.Second)
+}
