@@ -10,7 +10,7 @@ import (
 	"lazaret.dev/lazaret/cmd/lazaret/e2etest"
 )
 
-// Cases 57 and 96: images as they are made small. Root has a name, a home and a
+// Cases 38, 57 and 96: images as they are made small. Root has a name, a home and a
 // shell, and a resolv.conf that leads nowhere is no obstacle.
 func TestSmallImages(t *testing.T) {
 	file := func(name, text string) tar.Header {
@@ -30,6 +30,8 @@ func TestSmallImages(t *testing.T) {
 				file("etc/passwd", "root:x:0:0:root:/root:/bin/sh\nnobody:x:65534:65534:nobody:/:/sbin/nologin\n"),
 				file("etc/group", "root:x:0:root\nbin:x:1:root\n"), file("etc/resolv.conf", "nameserver 192.0.2.1\n"),
 				{Name: "root", Typeflag: tar.TypeDir, Mode: 0o700},
+				{Name: "opt/suid", Typeflag: tar.TypeReg, Mode: 0o4755}, {Name: "opt/sgid", Typeflag: tar.TypeReg, Mode: 0o2755, Uid: 33, Gid: 44},
+				{Name: "opt/sticky", Typeflag: tar.TypeDir, Mode: 0o1777}, {Name: "opt/none", Typeflag: tar.TypeReg},
 			}, "root",
 		},
 		"like distroless": {
@@ -61,6 +63,12 @@ func TestSmallImages(t *testing.T) {
 			} {
 				if out := h.Must("sh", "-c", command); out != want {
 					t.Errorf("%s: %q, want %q", command, out, want)
+				}
+			}
+			if name == "like alpine" { // case 38, in a persistent directory
+				want := "4755 0:0 suid\n2755 33:44 sgid\n1777 0:0 sticky\n0 0:0 none\n"
+				if out := h.Must("sh", "-c", "cd /opt; busybox stat -c '%a %u:%g %n' suid sgid sticky none"); out != want {
+					t.Errorf("modes inside: %q", out)
 				}
 			}
 			term := h.Terminal(24, 80, "run", "--quiet")
