@@ -30,9 +30,12 @@ func TestSmallImages(t *testing.T) {
 				file("etc/passwd", "root:x:0:0:root:/root:/bin/sh\nnobody:x:65534:65534:nobody:/:/sbin/nologin\n"),
 				file("etc/group", "root:x:0:root\nbin:x:1:root\n"), file("etc/resolv.conf", "nameserver 192.0.2.1\n"),
 				{Name: "root", Typeflag: tar.TypeDir, Mode: 0o700},
-				{Name: "opt/suid", Typeflag: tar.TypeReg, Mode: 0o4755}, {Name: "opt/sgid", Typeflag: tar.TypeReg, Mode: 0o2755, Uid: 33, Gid: 44},
-				{Name: "opt/sticky", Typeflag: tar.TypeDir, Mode: 0o1777}, {Name: "opt/none", Typeflag: tar.TypeReg},
-			}, "root",
+				{Name: "opt/suid", Typeflag: tar.TypeReg, Mode: 0o4755},
+				{Name: "opt/sgid", Typeflag: tar.TypeReg, Mode: 0o2755, Uid: 33, Gid: 44},
+				{Name: "opt/sticky", Typeflag: tar.TypeDir, Mode: 0o1777},
+				{Name: "opt/none", Typeflag: tar.TypeReg},
+			},
+			"root",
 		},
 		"like distroless": {
 			v1.Config{User: "65532:65532", WorkingDir: "/home/nonroot", Env: []string{"SSL_CERT_FILE=/etc/ssl/certs/ca-certificates.crt"}},
@@ -40,13 +43,15 @@ func TestSmallImages(t *testing.T) {
 				file("etc/passwd", "root:x:0:0:root:/root:/sbin/nologin\nnonroot:x:65532:65532:nonroot:/home/nonroot:/sbin/nologin\n"),
 				file("etc/group", "root:x:0:\nnonroot:x:65532:\n"),
 				{Name: "home/nonroot", Typeflag: tar.TypeDir, Mode: 0o700, Uid: 65532, Gid: 65532},
-			}, "root",
+			},
+			"root",
 		},
 		"no accounts, links to nowhere": {
 			v1.Config{},
 			[]tar.Header{
 				link("etc/resolv.conf", "../run/systemd/resolve/stub-resolv.conf"), link("etc/hostname", "/nowhere/at/all"), link("etc/hosts", "hosts"),
-			}, "root",
+			},
+			"root",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -110,8 +110,14 @@ func TestStatuses(t *testing.T) {
 		}
 	}
 	for _, args := range [][]string{
-		{"run", "--no-such-flag"}, {"run", "--quiet", "--verbose", "--", "true"}, {"run", "--tty", "--no-tty"}, {"run", "--"}, {"run", "a", "b"},
-		{"no-such-command"}, {"net", "no-such-command"}, {"doctor", "x"},
+		{"run", "--no-such-flag"},
+		{"run", "--quiet", "--verbose", "--", "true"},
+		{"run", "--tty", "--no-tty"},
+		{"run", "--"},
+		{"run", "a", "b"},
+		{"no-such-command"},
+		{"net", "no-such-command"},
+		{"doctor", "x"},
 	} {
 		if r := h.Lazaret("", args...); r.Status != 2 || !strings.HasPrefix(r.Stderr, "lazaret: error: ") || r.Stdout != "" {
 			t.Errorf("%q: %+v", args, r)
