@@ -131,16 +131,22 @@ func (t *terminal) foreground(s syscall.Signal) {
 	}
 }
 
-// wait reaps a child and returns its status as a shell would give it.
+// wait reaps the command and returns its status as a shell would give it. A
+// command that stops is continued: nobody here could bring it back to the
+// foreground. Linux does not even stop it, since its process group is orphaned;
+// gVisor does (a ^Z in a command that is no shell).
 func wait(pid int) int {
 	var ws syscall.WaitStatus
 	for {
-		_, err := syscall.Wait4(pid, &ws, 0, nil)
+		_, err := syscall.Wait4(pid, &ws, syscall.WUNTRACED, nil)
 		switch {
 		case errors.Is(err, syscall.EINTR):
 			continue
 		case err != nil:
 			return statusLazaret
+		case ws.Stopped():
+			_ = syscall.Kill(-pid, syscall.SIGCONT) // it leads its group
+			continue
 		case ws.Signaled():
 			return 128 + int(ws.Signal())
 		}
