@@ -111,7 +111,7 @@ func Run(ctx context.Context, o RunOptions) (int, error) {
 		switch {
 		case ok && refused.Why == protocol.RefusedNotReady:
 			// The Domain is just ending; a later look finds it gone.
-			startCtx, early = catchInterrupt(ctx)
+			startCtx, early = catchInterrupt(ctx) //nolint:fatcontext // of ctx, never of the last one
 			if err := pause(startCtx); err != nil {
 				return 0, err
 			}
