@@ -27,10 +27,16 @@ func load(file string) (*config.Config, error) {
 // the rest.
 func Doctor(ctx context.Context, configFile string, w io.Writer, asJSON bool) (int, error) {
 	dataRoot := ""
-	if cfg, err := load(configFile); err == nil {
-		if root, err := cfg.DataRoot(); err == nil {
-			dataRoot = root
-		}
+	configured := hostfacts.Check{ID: "config", Name: "configuration", Status: hostfacts.OK}
+	cfg, err := load(configFile)
+	if err == nil {
+		configured.Found = cfg.Path()
+		dataRoot, err = cfg.DataRoot()
+	}
+	if err != nil {
+		configured.Status, configured.Why, configured.Fix = hostfacts.Block, err.Error(), hintOf(err)
+	} else if configured.Found == "" {
+		configured.Found = "none; the built-in profile"
 	}
 	env, err := hostfacts.Current(dataRoot)
 	if err != nil {
@@ -40,6 +46,7 @@ func Doctor(ctx context.Context, configFile string, w io.Writer, asJSON bool) (i
 		env.Untrusted = append(paths.Current().Workspaces(dataRoot), dataRoot)
 	}
 	report := hostfacts.Examine(ctx, env)
+	report.Checks = append([]hostfacts.Check{configured}, report.Checks...)
 	if asJSON {
 		err = report.WriteJSON(w)
 	} else {

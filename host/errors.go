@@ -22,10 +22,32 @@ var errNoTerminal = &hintError{
 }
 
 // hintError is an error with something to do about it.
-type hintError struct{ text, hint string }
+type hintError struct {
+	text, hint string
+	cause      error // or nil
+}
 
 func (e *hintError) Error() string { return e.text }
 func (e *hintError) Hint() string  { return e.hint }
+func (e *hintError) Unwrap() error { return e.cause }
+
+// UsageError reports an argument that cannot be understood.
+type UsageError struct{ Err error }
+
+func (e *UsageError) Error() string { return e.Err.Error() }
+func (e *UsageError) Unwrap() error { return e.Err }
+
+// noBaseImage is said where an image of a registry stands in for the base image.
+const noBaseImage = "there is no base image beside this installation; in a checkout, make image builds one, without a registry"
+
+// hintOf is the hint that an error carries, or empty.
+func hintOf(err error) string {
+	var h interface{ Hint() string }
+	if errors.As(err, &h) {
+		return h.Hint()
+	}
+	return ""
+}
 
 // fingerprintError reports a Domain that runs with another configuration.
 type fingerprintError struct {

@@ -11,7 +11,6 @@ import (
 // interrupt takes the signals that would end this process while nothing is
 // attached yet: they end the start instead, and are reported.
 type interrupt struct {
-	ctx    context.Context //nolint:containedctx // it is what the signal cancels
 	cancel context.CancelFunc
 	ch     chan os.Signal
 	done   chan struct{}
@@ -19,9 +18,11 @@ type interrupt struct {
 	once   sync.Once
 }
 
-func catchInterrupt(ctx context.Context) *interrupt {
+// catchInterrupt begins to take signals. The first one cancels the context that
+// it returns.
+func catchInterrupt(ctx context.Context) (context.Context, *interrupt) {
 	i := &interrupt{ch: make(chan os.Signal, 4), done: make(chan struct{})}
-	i.ctx, i.cancel = context.WithCancel(ctx)
+	ctx, i.cancel = context.WithCancel(ctx)
 	signal.Notify(i.ch, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT)
 	go func() {
 		defer close(i.done)
@@ -30,7 +31,7 @@ func catchInterrupt(ctx context.Context) *interrupt {
 			i.cancel()
 		}
 	}()
-	return i
+	return ctx, i
 }
 
 // release gives the signals back and reports whether one came, however late: a

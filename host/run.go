@@ -2,6 +2,7 @@ package host
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -24,6 +25,7 @@ import (
 	"lazaret.dev/lazaret/host/internal/spawn"
 	"lazaret.dev/lazaret/protocol"
 	pc "lazaret.dev/lazaret/protocol/control"
+	"lazaret.dev/lazaret/protocol/wire"
 )
 
 const (
@@ -82,7 +84,7 @@ func Run(ctx context.Context, o RunOptions) (int, error) {
 	}
 	// From the first moment on a signal is an interruption that is reported, and
 	// no death without a word. From a session on, signals are the session's.
-	early := catchInterrupt(ctx)
+	startCtx, early := catchInterrupt(ctx)
 	defer func() { early.release() }()
 	c, err := newClient(o) //nolint:contextcheck // looks at files; nothing in it waits
 	if err != nil {
@@ -90,7 +92,7 @@ func Run(ctx context.Context, o RunOptions) (int, error) {
 	}
 	deadline := time.Now().Add(joinTimeout)
 	for {
-		conn, err := c.connect(early.ctx, deadline)
+		conn, err := c.connect(startCtx, deadline)
 		o.UI.Settle()
 		if early.release() {
 			if err == nil {
@@ -109,8 +111,8 @@ func Run(ctx context.Context, o RunOptions) (int, error) {
 		switch {
 		case ok && refused.Why == protocol.RefusedNotReady:
 			// The Domain is just ending; a later look finds it gone.
-			early = catchInterrupt(ctx)
-			if err := pause(early.ctx); err != nil {
+			startCtx, early = catchInterrupt(ctx) //nolint:fatcontext // of ctx, never of the last one
+			if err := pause(startCtx); err != nil {
 				return 0, err
 			}
 			continue
@@ -242,7 +244,7 @@ func (c *client) request() error {
 	for _, kv := range c.o.Env {
 		v, err := sessionenv.ParseVar(kv)
 		if err != nil {
-			return err
+			return &UsageError{err}
 		}
 		vars = append(vars, v)
 	}
@@ -270,6 +272,18 @@ func (c *client) request() error {
 	}
 	if c.open.TTY {
 		c.open.Size = attach.Size(c.o.Stdin)
+	}
+	return c.fits()
+}
+
+// fits refuses a command that no frame can carry, before anything starts.
+func (c *client) fits() error {
+	b, err := json.Marshal(c.open)
+	if err != nil {
+		return fmt.Errorf("cannot describe the command: %w", err)
+	}
+	if len(b) > wire.MaxFrame {
+		return fmt.Errorf("cannot run the command: its arguments and environment take %d bytes, more than %d", len(b), wire.MaxFrame)
 	}
 	return nil
 }
@@ -442,6 +456,9 @@ func (c *client) explain(ctx context.Context, err error) error {
 	}
 	if cause := hostfacts.Explain(ctx, c.env); cause != nil {
 		return fmt.Errorf("%w (%w)", cause, err)
+	}
+	if c.domain.Image == config.FallbackImage {
+		return &hintError{text: err.Error(), hint: strings.TrimSpace(hintOf(err) + "\n" + noBaseImage), cause: err}
 	}
 	return err
 }

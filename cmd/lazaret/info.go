@@ -48,7 +48,10 @@ func newProfileCommand(g *globals) *cobra.Command {
 	for _, c := range []*cobra.Command{ls, show} {
 		c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	}
-	c := &cobra.Command{Use: "profile", Short: "Show the profiles of the configuration"}
+	c := &cobra.Command{
+		Use: "profile", Short: "Show the profiles of the configuration",
+		Long: "Profile shows the profiles of the configuration.\n" + groupStatus,
+	}
 	c.AddCommand(ls, show)
 	return c
 }
@@ -82,7 +85,10 @@ EXIT STATUS
 	for _, c := range []*cobra.Command{show, test} {
 		c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	}
-	c := &cobra.Command{Use: "net", Short: "Show or test the derived network policy"}
+	c := &cobra.Command{
+		Use: "net", Short: "Show or test the derived network policy",
+		Long: "Net shows the network policy that Lazaret derives for a profile, or tests it.\n" + groupStatus,
+	}
 	c.AddCommand(show, test)
 	return c
 }
@@ -93,6 +99,13 @@ EXIT STATUS
   0  it was printed
   1  it could not be; the last lines say why
   2  the command line is wrong`
+
+// groupStatus is that of commands that only have others.
+const groupStatus = `
+EXIT STATUS
+  0  this help was printed
+  2  the command line is wrong
+Each command's own help has its own.`
 
 func optional(args []string) string {
 	if len(args) == 0 {

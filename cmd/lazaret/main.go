@@ -34,7 +34,8 @@ func newRoot(ui *ui) *cobra.Command {
 		Short: "Run AI coding agents in a rootless gVisor sandbox on your project",
 		Long: `Lazaret runs an AI coding agent, or any other program, in a rootless gVisor
 sandbox on the current project. The project is shared live, installed tools
-persist, and the local network cannot be reached.`,
+persist, and the local network cannot be reached.
+` + groupStatus,
 		SilenceErrors:     true,
 		SilenceUsage:      true,
 		CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: true},

@@ -19,14 +19,23 @@ type runOptions struct {
 
 func (o *runOptions) addFlags(c *cobra.Command) {
 	f := c.Flags()
-	f.StringVar(&o.workspace, "workspace", "", "use `DIR` as the Agent Workspace instead of the current directory")
+	f.StringVar(&o.workspace, "workspace", "", "use `DIR` as the project instead of the current directory")
 	f.StringArrayVar(&o.env, "env", nil, "set an environment variable `K=V` for the command (repeatable)")
 	f.BoolVar(&o.tty, "tty", false, "give the command a terminal")
 	f.BoolVar(&o.noTTY, "no-tty", false, "give the command pipes, also when started on a terminal")
 	f.BoolVar(&o.quiet, "quiet", false, "print nothing but errors")
-	f.BoolVar(&o.verbose, "verbose", false, "follow the logs while the Domain starts and runs")
-	c.MarkFlagsMutuallyExclusive("tty", "no-tty")
-	c.MarkFlagsMutuallyExclusive("quiet", "verbose")
+	f.BoolVar(&o.verbose, "verbose", false, "follow the logs while the sandbox starts and runs")
+}
+
+// check refuses options that contradict each other.
+func (o *runOptions) check() error {
+	switch {
+	case o.tty && o.noTTY:
+		return errors.New("--tty and --no-tty exclude each other")
+	case o.quiet && o.verbose:
+		return errors.New("--quiet and --verbose exclude each other")
+	}
+	return nil
 }
 
 func newRunCommand(g *globals) *cobra.Command {
@@ -34,9 +43,10 @@ func newRunCommand(g *globals) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "run [PROFILE] [flags] [-- COMMAND ARG...]",
 		Short: "Run a command in the sandbox of this project",
-		Long: `Run starts the sandbox of the current project, or joins it when it already
-runs, and runs a command in it: COMMAND, else the profile's command, else a
-login shell. The sandbox ends with its last session.
+		Long: `Run starts the sandbox of the current project, which is the directory that you
+are in, or joins it when it already runs, and runs a command in it: COMMAND,
+else the profile's command, else a login shell. The sandbox ends with its last
+session.
 
 EXIT STATUS
   The command's own, or 128+n when signal n ended it.
@@ -58,7 +68,7 @@ EXIT STATUS
 			if c.ArgsLenAtDash() >= 0 && len(args) == before {
 				return errors.New("there is no COMMAND after --")
 			}
-			return nil
+			return o.check()
 		},
 		RunE: func(c *cobra.Command, args []string) error {
 			g.ui.fail = exitFailed

@@ -14,6 +14,7 @@ import (
 
 	"golang.org/x/term"
 
+	"lazaret.dev/lazaret/host"
 	"lazaret.dev/lazaret/protocol/control"
 )
 
@@ -165,7 +166,8 @@ func (u *ui) exit(err error) int {
 			u.line("hint: " + strings.TrimRight(l, "\n"))
 		}
 	}
-	if _, ok := errors.AsType[*usageError](err); ok {
+	_, ours := errors.AsType[*usageError](err)
+	if _, theirs := errors.AsType[*host.UsageError](err); ours || theirs {
 		return exitUsage
 	}
 	return u.fail

@@ -168,7 +168,7 @@ func TestProgramsOfASandboxDoNotRunOnTheHost(t *testing.T) {
 	h := e2etest.New(t)
 	ran := filepath.Join(h.Dir, "ran")
 	h.Must("sh", "-euc", fmt.Sprintf(`mkdir -p .venv/bin
-for p in slirp4netns newuidmap newgidmap getsubids fuse-overlayfs runsc; do
+for p in slirp4netns newuidmap newgidmap getsubids runsc; do
 	printf '#!/bin/sh\necho "$0" >>%s; exec /usr/bin/$(basename "$0") "$@"\n' >.venv/bin/$p
 	chmod 755 .venv/bin/$p
 done`, ran))

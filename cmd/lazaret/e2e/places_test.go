@@ -218,6 +218,42 @@ func TestRuntimeDirectoryLengths(t *testing.T) {
 	h.NothingLeft(10 * time.Second)
 }
 
+// Case 27: neither a long data root nor a project at the limit of what a path
+// can be comes near a socket's address.
+func TestLongPaths(t *testing.T) {
+	h := e2etest.New(t)
+	h.Data = filepath.Join(h.Dir, strings.Repeat("d", 200))
+	h.Config(fmt.Sprintf("[profiles.small]\nimage = %q\n", e2etest.SmallImage(t)))
+	for _, length := range []int{1000, 4000, 4095} {
+		h.Project = longDir(t, filepath.Dir(h.Runtime), length)
+		r := h.Run("sh", "-c", "pwd; echo w >w; cat w")
+		if r.Status == 125 && length == 4095 && strings.Contains(r.Stderr, "lazaret: hint: ") && !strings.Contains(r.Stderr, "invalid argument") {
+			continue // nothing fits behind it
+		}
+		if r.Status != 0 || r.Stdout != "/workspace\nw\n" {
+			t.Errorf("a project of %d bytes: %+v", length, r)
+		}
+	}
+	h.NothingLeft(10 * time.Second)
+}
+
+// longDir makes a directory whose path has a length.
+func longDir(t *testing.T, base string, length int) string {
+	t.Helper()
+	dir := base
+	for len(dir) < length {
+		n := min(length-len(dir)-1, 250)
+		if rest := length - len(dir) - 1 - n; rest == 1 {
+			n-- // a slash alone would be left
+		}
+		dir += "/" + strings.Repeat("p", max(n, 1))
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
 // Case 100: without a usable XDG_RUNTIME_DIR it works, with one line about it.
 func TestWithoutRuntimeDirectory(t *testing.T) {
 	h := e2etest.New(t)
@@ -267,4 +303,28 @@ func TestDataRootOnOverlay(t *testing.T) {
 	if made, err := os.ReadDir(filepath.Join(h.Dir, "u")); err != nil || len(made) != 0 {
 		t.Errorf("made in the refused data root: %v, %v", made, err)
 	}
+}
+
+// Case 103: tmpfs holds upper layers where the kernel gives it attributes for
+// users; else it is refused by name.
+func TestDataRootInMemory(t *testing.T) {
+	h := e2etest.New(t)
+	h.Data = filepath.Join(h.Dir, "data")
+	h.Config(fmt.Sprintf("[profiles.small]\nimage = %q\n", e2etest.SmallImage(t)))
+	if err := os.Mkdir(h.Data, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	none := filepath.Join(h.Dir, "none")
+	if err := os.WriteFile(none, nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	setup := fmt.Sprintf("mount --bind %s /etc/subuid && mount --bind %[1]s /etc/subgid && mount -t tmpfs -o mode=0700 none %s", none, h.Data)
+	r := h.Elsewhere(setup, "run", "--", "sh", "-c", "echo x >/root/f; cat /root/f")
+	works := r.Status == 0 && r.Stdout == "x\n"
+	refused := r.Status == 125 && strings.Contains(r.Stderr, h.Data) && strings.Contains(r.Stderr, "tmpfs") && strings.Contains(r.Stderr, "data_root") &&
+		!strings.Contains(r.Stderr, "unpacking")
+	if !works && !refused {
+		t.Errorf("%+v", r)
+	}
+	h.NothingLeft(10 * time.Second)
 }

@@ -276,3 +276,28 @@ func TestDoctor(t *testing.T) {
 	}
 	h.NothingLeft(time.Second)
 }
+
+// A configuration that run would refuse is what doctor says first.
+func TestDoctorNamesABrokenConfiguration(t *testing.T) {
+	h := e2etest.New(t)
+	h.Config("netwrok = 1\n")
+	r := h.Lazaret("", "doctor")
+	if r.Status != 1 || !strings.Contains(r.Stdout, "netwrok") {
+		t.Errorf("status %d, stdout %s", r.Status, r.Stdout)
+	}
+}
+
+// What no session can carry is refused before anything starts, and a wrong
+// argument is wrong usage.
+func TestArgumentsThatCannotBe(t *testing.T) {
+	h := e2etest.New(t)
+	if r := h.Lazaret("", "run", "--env", "FOO", "--", "true"); r.Status != 2 {
+		t.Errorf("--env without a value: status %d, stderr %q", r.Status, r.Stderr)
+	}
+	big := strings.Repeat("x", 100<<10)
+	r := h.Run("true", big, big, big)
+	if r.Status != 125 || !strings.Contains(r.Stderr, "arguments and environment") {
+		t.Errorf("status %d, stderr %q", r.Status, r.Stderr)
+	}
+	h.NothingLeft(gone)
+}

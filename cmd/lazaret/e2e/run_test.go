@@ -99,6 +99,7 @@ func TestStatuses(t *testing.T) {
 		{[]string{"/no/such/command"}, 127, `lazaret: error: cannot find "/no/such/command"`},
 		{[]string{""}, 127, `lazaret: error: cannot find ""`},
 		{[]string{"sh", "-c", "kill -HUP $$"}, 129, ""},
+		{[]string{"sh", "-c", "kill -INT $$"}, 130, ""},
 		{[]string{"sh", "-c", "kill -KILL $$"}, 137, ""},
 		{[]string{"sh", "-c", "kill -SEGV $$"}, 139, ""},
 		{[]string{"sh", "-c", "kill -TERM $$"}, 143, ""},
@@ -108,8 +109,19 @@ func TestStatuses(t *testing.T) {
 			t.Errorf("%q: status %d, want %d; stdout %q, stderr %q", tt.command, r.Status, tt.status, r.Stdout, r.Stderr)
 		}
 	}
-	if r := h.Lazaret("", "run", "--no-such-flag"); r.Status != 2 || !strings.HasPrefix(r.Stderr, "lazaret: error: ") {
-		t.Errorf("an unknown flag: status %d, stderr %q", r.Status, r.Stderr)
+	for _, args := range [][]string{
+		{"run", "--no-such-flag"},
+		{"run", "--quiet", "--verbose", "--", "true"},
+		{"run", "--tty", "--no-tty"},
+		{"run", "--"},
+		{"run", "a", "b"},
+		{"no-such-command"},
+		{"net", "no-such-command"},
+		{"doctor", "x"},
+	} {
+		if r := h.Lazaret("", args...); r.Status != 2 || !strings.HasPrefix(r.Stderr, "lazaret: error: ") || r.Stdout != "" {
+			t.Errorf("%q: %+v", args, r)
+		}
 	}
 }
 

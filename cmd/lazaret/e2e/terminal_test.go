@@ -166,6 +166,27 @@ func shows(t *testing.T, term *e2etest.Terminal, want []string) {
 		func() string { return "the screen is\n" + strings.Join(term.Lines(), "\n") })
 }
 
+// ^Z in a command that is no shell stops nothing for good: there is nobody to
+// bring it back.
+func TestStopKeyWithoutShell(t *testing.T) {
+	for name, script := range map[string]string{
+		"command": "echo ready; exec sleep 999",
+		"script":  "echo ready; sleep 999; echo over",
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := e2etest.New(t)
+			term := h.Terminal(24, 80, inside("sh", "-c", script)...)
+			term.Expect("ready", starts)
+			term.Type("\x1a")
+			term.Type("\x03")
+			if s := term.Status(starts); s != 130 {
+				t.Errorf("status %d", s)
+			}
+			term.Restored()
+		})
+	}
+}
+
 func TestVimDraws(t *testing.T) {
 	h := e2etest.New(t)
 	lines := numbered(t, h, "a.txt")

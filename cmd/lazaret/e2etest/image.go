@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-containerregistry/pkg/name"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/empty"
 	"github.com/google/go-containerregistry/pkg/v1/layout"
@@ -26,6 +27,36 @@ const applets = "cat chmod chown echo env grep head hostname id ls mkdir mount p
 // in no time, and returns how a profile names it. env is its environment. It
 // has no /etc/passwd and no directory but /bin.
 func SmallImage(tb testing.TB, env ...string) string {
+	tb.Helper()
+	dir := filepath.Join(tb.TempDir(), "image")
+	p, err := layout.Write(dir, empty.Index)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	if err := p.AppendImage(Small(tb, v1.Config{Env: env})); err != nil {
+		tb.Fatal(err)
+	}
+	return "oci:" + dir
+}
+
+// Archive writes an image as `docker save` does, and returns how a profile
+// names it.
+func Archive(tb testing.TB, img v1.Image) string {
+	tb.Helper()
+	file := filepath.Join(tb.TempDir(), "image.tar")
+	tag, err := name.NewTag("small:latest")
+	if err != nil {
+		tb.Fatal(err)
+	}
+	if err := tarball.WriteToFile(file, tag, img); err != nil {
+		tb.Fatal(err)
+	}
+	return "docker-archive:" + file
+}
+
+// Small builds the image of [SmallImage] with a configuration and with more
+// entries of its one layer, of which a regular file's content is its Linkname.
+func Small(tb testing.TB, config v1.Config, more ...tar.Header) v1.Image {
 	tb.Helper()
 	testgate.Need(tb, testgate.Busybox)
 	program, err := os.ReadFile(testgate.BusyboxPath)
@@ -48,6 +79,13 @@ func SmallImage(tb testing.TB, env ...string) string {
 	for name := range strings.FieldsSeq(applets) {
 		write(tar.Header{Name: "bin/" + name, Typeflag: tar.TypeSymlink, Linkname: "busybox"}, nil)
 	}
+	for _, h := range more {
+		var content []byte
+		if h.Typeflag == tar.TypeReg {
+			content, h.Linkname = []byte(h.Linkname), ""
+		}
+		write(h, content)
+	}
 	if err := w.Close(); err != nil {
 		tb.Fatal(err)
 	}
@@ -67,17 +105,9 @@ func SmallImage(tb testing.TB, env ...string) string {
 	}
 	file = file.DeepCopy()
 	file.OS, file.Architecture = "linux", runtime.GOARCH
-	file.Config = v1.Config{Env: env}
+	file.Config = config
 	if img, err = mutate.ConfigFile(img, file); err != nil {
 		tb.Fatal(err)
 	}
-	dir := filepath.Join(tb.TempDir(), "image")
-	p, err := layout.Write(dir, empty.Index)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	if err := p.AppendImage(img); err != nil {
-		tb.Fatal(err)
-	}
-	return "oci:" + dir
+	return img
 }

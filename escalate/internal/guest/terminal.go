@@ -7,7 +7,6 @@ import (
 	"os"
 	"os/signal"
 	"strconv"
-	"sync/atomic"
 	"syscall"
 	"time"
 	"unsafe"
@@ -54,9 +53,12 @@ func runOnTerminal(path string, argv, env []string) (int, error) {
 		case s := <-signals:
 			t.signal(s.(syscall.Signal)) //nolint:forcetypeassert // Notify sends no other
 		case status := <-ended:
+			// Jobs that it has left behind do not outlive the session (FR-15), and
+			// hold the terminal open no longer: what it has drawn last comes to its
+			// end.
+			err = errors.Join(err, End(pid, ""))
 			t.drain()
-			// Jobs that it has left behind do not outlive the session (FR-15).
-			return status, errors.Join(err, End(pid, ""))
+			return status, err
 		}
 	}
 }
@@ -64,8 +66,7 @@ func runOnTerminal(path string, argv, env []string) (int, error) {
 // terminal is the inner terminal of a running command.
 type terminal struct {
 	master  *os.File
-	pid     int // of the command, which leads its session
-	ending  atomic.Bool
+	pid     int           // of the command, which leads its session
 	drained chan struct{} // closed when output has ended
 }
 
@@ -75,49 +76,32 @@ func (t *terminal) input() {
 	t.hangUp() // the outer terminal is gone
 }
 
-const (
-	// drainGrace is how long output may rest after the command's end.
-	drainGrace = 50 * time.Millisecond
+// drainGrace bounds the wait for what was drawn last, should something that
+// cannot be ended hold the terminal open.
+const drainGrace = 500 * time.Millisecond
 
-	// drainLimit is more than a terminal holds: what comes beyond it after the
-	// command's end is not the command's.
-	drainLimit = 1 << 20
-)
-
-// output carries what is drawn until the terminal has nothing more to say.
+// output carries what is drawn until the terminal has nothing more to say: EIO,
+// when the last process has closed it.
 func (t *terminal) output() {
 	defer close(t.drained)
 	buf := make([]byte, 32<<10)
-	resting := false
-	for rest := drainLimit; rest > 0; {
-		ending := t.ending.Load()
-		if ending {
-			_ = t.master.SetReadDeadline(time.Now().Add(drainGrace))
-		}
+	for {
 		n, err := t.master.Read(buf)
 		if n > 0 {
 			_, _ = os.Stdout.Write(buf[:n]) // an outer terminal that is gone takes nothing
-			resting = false
 		}
-		if ending {
-			rest -= n
-		}
-		switch {
-		case err == nil:
-		case errors.Is(err, os.ErrDeadlineExceeded) && !resting:
-			// A deadline that had passed before Read says nothing: the next one does.
-			resting = true
-		default:
-			return // EIO: the last process has closed the terminal
+		if err != nil {
+			return
 		}
 	}
 }
 
 // drain waits for what the command has drawn last.
 func (t *terminal) drain() {
-	t.ending.Store(true)
-	_ = t.master.SetReadDeadline(time.Now())
-	<-t.drained
+	select {
+	case <-t.drained:
+	case <-time.After(drainGrace):
+	}
 }
 
 // signal passes a signal on that came to the session from outside.
@@ -147,16 +131,22 @@ func (t *terminal) foreground(s syscall.Signal) {
 	}
 }
 
-// wait reaps a child and returns its status as a shell would give it.
+// wait reaps the command and returns its status as a shell would give it. A
+// command that stops is continued: nobody here could bring it back to the
+// foreground. Linux does not even stop it, since its process group is orphaned;
+// gVisor does (a ^Z in a command that is no shell).
 func wait(pid int) int {
 	var ws syscall.WaitStatus
 	for {
-		_, err := syscall.Wait4(pid, &ws, 0, nil)
+		_, err := syscall.Wait4(pid, &ws, syscall.WUNTRACED, nil)
 		switch {
 		case errors.Is(err, syscall.EINTR):
 			continue
 		case err != nil:
 			return statusLazaret
+		case ws.Stopped():
+			_ = syscall.Kill(-pid, syscall.SIGCONT) // it leads its group
+			continue
 		case ws.Signaled():
 			return 128 + int(ws.Signal())
 		}
@@ -164,11 +154,15 @@ func wait(pid int) int {
 	}
 }
 
-// openTerminal opens a new terminal of the sandbox.
+// openTerminal opens a new terminal of the sandbox. Its master blocks: each
+// direction has a thread, and none waits for an event of gVisor's that says that
+// a terminal has become readable.
 func openTerminal() (master, slave *os.File, err error) {
-	if master, err = os.OpenFile("/dev/ptmx", os.O_RDWR, 0); err != nil {
-		return nil, nil, err
+	fd, err := syscall.Open("/dev/ptmx", syscall.O_RDWR|syscall.O_NOCTTY|syscall.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, nil, &os.PathError{Op: "open", Path: "/dev/ptmx", Err: err}
 	}
+	master = os.NewFile(uintptr(fd), "/dev/ptmx")
 	defer func() {
 		if err != nil {
 			_ = master.Close()

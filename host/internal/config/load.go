@@ -78,7 +78,7 @@ func Load(o Options) (*Config, error) {
 	case errors.As(err, &fault):
 		return nil, err
 	case errors.Is(err, fs.ErrNotExist):
-		return nil, &Error{File: file, Msg: "there is no such file", Fix: "lazaret init writes a starter configuration", Err: err}
+		return nil, &Error{File: file, Msg: "there is no such file", Fix: "without --config the configuration in your home directory is read, and without one there is the profile shell", Err: err}
 	case err != nil:
 		return nil, &Error{File: file, Msg: "it cannot be read", Err: err}
 	}

@@ -34,7 +34,6 @@ func Examine(ctx context.Context, e Env) Report {
 		{"D2", "newuidmap and newgidmap", h.idTools},
 		{"D3", "subordinate ids", always(h.subordinateIDs)},
 		{"D4", "slirp4netns", h.slirp},
-		{"D4", "fuse-overlayfs", always(h.fuseOverlayFS)},
 		{"D5", "/dev/fuse", always(h.fuse)},
 		{"D6", "/dev/net/tun", always(h.tun)},
 		{"D12", "XDG_RUNTIME_DIR", always(h.runtimeDir)},
@@ -188,16 +187,6 @@ func (h host) slirp(ctx context.Context) Check {
 	line, _, _ := strings.Cut(out.Stdout, "\n")
 	c.Found += ", " + line
 	return c
-}
-
-func (h host) fuseOverlayFS() Check {
-	if h.tools.FuseOverlayFS != "" {
-		return Check{ID: "D4", Status: OK, Found: h.tools.FuseOverlayFS}
-	}
-	return Check{
-		ID: "D4", Status: Info, Why: "fuse-overlayfs not found. It is used only where the kernel's overlayfs refuses.",
-		Fix: h.install(map[distro.Family]string{distro.Debian: "fuse-overlayfs"}),
-	}
 }
 
 func (h host) fuse() Check { return h.device("D5", "/dev/fuse", "fuse") }

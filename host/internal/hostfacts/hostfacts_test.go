@@ -78,7 +78,7 @@ func good(t testing.TB) (hostfacts.Env, *system) {
 	}
 	for _, name := range []string{
 		"opt/bin/lazaret", "opt/libexec/lazaret/lazaret-supervisor", "opt/libexec/lazaret/lazaret-escalate",
-		"opt/libexec/lazaret/runsc", "usr/bin/slirp4netns", "usr/bin/fuse-overlayfs",
+		"opt/libexec/lazaret/runsc", "usr/bin/slirp4netns",
 	} {
 		put(t, e, name, "", 0o755)
 	}
@@ -146,10 +146,10 @@ func TestGoodHost(t *testing.T) {
 	want := hostfacts.Facts{
 		Tools: hostfacts.Tools{
 			NewUIDMap: e.Root + "/usr/bin/newuidmap", NewGIDMap: e.Root + "/usr/bin/newgidmap",
-			Slirp4netns: e.Root + "/usr/bin/slirp4netns", FuseOverlayFS: e.Root + "/usr/bin/fuse-overlayfs",
-			Runsc:      e.Root + "/opt/libexec/lazaret/runsc",
-			Supervisor: e.Root + "/opt/libexec/lazaret/lazaret-supervisor",
-			Escalate:   e.Root + "/opt/libexec/lazaret/lazaret-escalate",
+			Slirp4netns: e.Root + "/usr/bin/slirp4netns",
+			Runsc:       e.Root + "/opt/libexec/lazaret/runsc",
+			Supervisor:  e.Root + "/opt/libexec/lazaret/lazaret-supervisor",
+			Escalate:    e.Root + "/opt/libexec/lazaret/lazaret-escalate",
 		},
 		Mapping: hostfacts.Mapping{
 			Mode: handoff.MappingFull, UIDs: subid.Range{Start: 165536, Count: 65536},
@@ -260,10 +260,6 @@ func TestEachFault(t *testing.T) {
 		"D4, does not run": {func(t *testing.T, e *hostfacts.Env, s *system) {
 			s.run["slirp4netns --version"] = says(hostfacts.Output{Status: 127, Stderr: "libslirp.so.0: cannot open\n"})
 		}, "D4", hostfacts.Block, "does not run: libslirp.so.0: cannot open.", "sudo apt install slirp4netns", false},
-		"D4, fuse-overlayfs": {
-			func(t *testing.T, e *hostfacts.Env, s *system) { remove(t, *e, "usr/bin/fuse-overlayfs") },
-			"D4", hostfacts.Info, "fuse-overlayfs not found.", "sudo apt install fuse-overlayfs", false,
-		},
 		"D5": {
 			func(t *testing.T, e *hostfacts.Env, s *system) { s.devices = map[string]error{"fuse": unix.ENOENT} },
 			"D5", hostfacts.Block, "/dev/fuse is missing", "sudo modprobe fuse; persist: echo fuse | sudo tee /etc/modules-load.d/fuse.conf", true,

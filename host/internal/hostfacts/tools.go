@@ -12,13 +12,12 @@ import (
 // Tools holds the absolute paths of the programs that a start uses; "" where
 // one was not found.
 type Tools struct {
-	NewUIDMap     string
-	NewGIDMap     string
-	Slirp4netns   string
-	Runsc         string
-	Supervisor    string
-	Escalate      string
-	FuseOverlayFS string // optional
+	NewUIDMap   string
+	NewGIDMap   string
+	Slirp4netns string
+	Runsc       string
+	Supervisor  string
+	Escalate    string
 }
 
 // Locate finds the tools: our own beside the running lazaret
@@ -33,13 +32,12 @@ func Locate(e Env) Tools {
 		return ""
 	}
 	t := Tools{
-		NewUIDMap:     e.lookPath("newuidmap"),
-		NewGIDMap:     e.lookPath("newgidmap"),
-		Slirp4netns:   e.lookPath("slirp4netns"),
-		FuseOverlayFS: e.lookPath("fuse-overlayfs"),
-		Supervisor:    own("lazaret-supervisor"),
-		Escalate:      own("lazaret-escalate"),
-		Runsc:         own("runsc"),
+		NewUIDMap:   e.lookPath("newuidmap"),
+		NewGIDMap:   e.lookPath("newgidmap"),
+		Slirp4netns: e.lookPath("slirp4netns"),
+		Supervisor:  own("lazaret-supervisor"),
+		Escalate:    own("lazaret-escalate"),
+		Runsc:       own("runsc"),
 	}
 	if t.Runsc == "" {
 		t.Runsc = e.lookPath("runsc")

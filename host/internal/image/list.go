@@ -74,7 +74,7 @@ func (e *LeasedError) Error() string {
 }
 
 // Hint implements the error hint.
-func (e *LeasedError) Hint() string { return "end the sandboxes that use it with: lazaret stop" }
+func (e *LeasedError) Hint() string { return "end the sandboxes that use it" }
 
 // Remove removes a prepared lower that no lease names, else it returns a
 // *LeasedError. The caller has ended the leases of dead generations.

@@ -115,7 +115,7 @@ func (r DataRoot) Domains() ([]string, error) {
 // Domain returns the Domain Root of id, which need not exist.
 func (r DataRoot) Domain(id string) (DomainRoot, error) {
 	if !IsDomainID(id) {
-		return DomainRoot{}, refuse(KindName, "lazaret ps lists the Domains", "cannot use %q as a Domain ID", id)
+		return DomainRoot{}, refuse(KindName, "", "cannot use %q as a Domain ID", id)
 	}
 	return DomainRoot{data: r, id: id}, nil
 }

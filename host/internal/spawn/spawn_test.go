@@ -50,7 +50,7 @@ func TestSuperviseRefuses(t *testing.T) {
 		"ends":          {"exit 1", "before it said hello"},
 		"nonsense":      {`printf nonsense >&3; exec sleep 60`, "start supervisor"},
 		"wrong kind":    {`printf '{"kind":"stopped","body":{"component":"sandbox"}}' >&3; exec sleep 60`, "start supervisor"},
-		"other version": {`printf '{"kind":"hello","body":{"version":999}}' >&3; exec sleep 60`, ""},
+		"other version": {`printf '{"kind":"hello","body":{"version":999}}' >&3; exec sleep 60`, "different builds"},
 		"does not end":  {"exec 3>&-; exec sleep 60", "before it said hello"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -54,6 +54,10 @@ func Open(t testing.TB) *Net {
 // exec names it.
 func (n *Net) Resolver() string { return os.Getenv("LAZARET_TEST_RESOLVER") }
 
+// Clash says that the host has the network that slirp4netns usually takes
+// (testnet --clash).
+func (n *Net) Clash() bool { return os.Getenv("LAZARET_TEST_CLASH") == "yes" }
+
 // ResolvConf is the file behind /etc/resolv.conf with the resolver kind "link";
 // the test may replace it.
 func (n *Net) ResolvConf() string { return filepath.Join(n.state, "etc", "resolv.conf") }

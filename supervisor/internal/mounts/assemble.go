@@ -422,7 +422,7 @@ func (e *TargetError) Unwrap() error { return e.Err }
 
 // Hint says how to get out of it.
 func (e *TargetError) Hint() string {
-	return "start once without this volume and move what is at " + e.Target + " away, or reset the state anchor (lazaret state reset)"
+	return "start once without this volume and move what is at " + e.Target + " away"
 }
 
 // Cleanup takes the mounts down and empties the transient layer. The sandbox

@@ -70,7 +70,7 @@ func (e *FSError) Hint() string {
 	if e.Type != "overlay" {
 		return ""
 	}
-	return "overlay filesystems in a user namespace need Linux 5.11 or later and a data root on a filesystem with extended attributes, such as ext4, xfs or btrfs (not NFS, and not another overlay)"
+	return "overlay filesystems in a user namespace need a data root on a filesystem with extended attributes, such as ext4, xfs or btrfs (not NFS, and not another overlay)"
 }
 
 // kernelLog reads the messages that a filesystem context holds.

@@ -40,6 +40,18 @@ func List(c *config.Config) []Listed {
 type Shown struct {
 	Key   string `json:"key"`
 	Value any    `json:"value"`
+
+	// Pending says that the setting is read and checked, and that nothing acts on
+	// it yet.
+	Pending bool `json:"pending,omitempty"`
+}
+
+// pending are the settings whose features are still to come: a person who sees
+// isolate_gitignored must not take an ignored file for hidden.
+var pending = map[string]bool{
+	"setup": true, "user": true, "isolate_gitignored": true, "expose": true, "hide_editor_dirs": true,
+	"watch": true, "report": true, "git_config_gate": true, "clipboard_bytes": true, "warn_bytes": true,
+	"escalation": true, "desktop": true, "images": true,
 }
 
 // Show returns the settings of a profile (empty: the one that `lazaret run`
@@ -53,38 +65,43 @@ func Show(c *config.Config, profile string) ([]Shown, error) {
 	}
 	f := c.File()
 	p := f.Profiles[profile]
-	return []Shown{
-		{"image", orDefault(c, p.Image)},
-		{"command", nonNil(p.Command)},
-		{"setup", nonNil(p.Setup)},
-		{"user", p.User},
-		{"isolate_gitignored", p.IsolateGitignored},
-		{"expose", nonNil(p.Expose)},
-		{"persistent_dirs", nonNil(p.PersistentDirs)},
-		{"volumes", showVolumes(p.Volumes)},
-		{"env", showEnv(p.Env)},
-		{"allow_egress", nonNil(p.AllowEgress)},
-		{"deny_egress", nonNil(p.DenyEgress)},
-		{"network.default_allow", nonNil(f.Network.DefaultAllow)},
-		{"network.default_deny", nonNil(f.Network.DefaultDeny)},
-		{"hide_editor_dirs", p.HideEditorDirs},
-		{"host_ca", p.HostCA},
-		{"watch", p.Watch},
-		{"report", p.Report},
-		{"git_config_gate", p.GitConfigGate},
-		{"clipboard_bytes", p.ClipboardBytes},
-		{"warn_bytes", p.WarnBytes},
-		{"escalation.enabled", f.Escalation.Enabled},
-		{"escalation.timeout", f.Escalation.Timeout},
-		{"escalation.run_timeout", f.Escalation.RunTimeout},
-		{"escalation.max_output", f.Escalation.MaxOutput},
-		{"escalation.auto_approve", showRules(f.Escalation.AutoApprove)},
-		{"escalation.deny", showDenials(f.Escalation.Deny)},
-		{"desktop.approve", f.Desktop.Approve},
-		{"storage.data_root", f.Storage.DataRoot},
-		{"images.keep_days", f.Images.KeepDays},
-		{"images.max_bytes", f.Images.MaxBytes},
-	}, nil
+	settings := []Shown{
+		{Key: "image", Value: orDefault(c, p.Image)},
+		{Key: "command", Value: nonNil(p.Command)},
+		{Key: "setup", Value: nonNil(p.Setup)},
+		{Key: "user", Value: p.User},
+		{Key: "isolate_gitignored", Value: p.IsolateGitignored},
+		{Key: "expose", Value: nonNil(p.Expose)},
+		{Key: "persistent_dirs", Value: nonNil(p.PersistentDirs)},
+		{Key: "volumes", Value: showVolumes(p.Volumes)},
+		{Key: "env", Value: showEnv(p.Env)},
+		{Key: "allow_egress", Value: nonNil(p.AllowEgress)},
+		{Key: "deny_egress", Value: nonNil(p.DenyEgress)},
+		{Key: "network.default_allow", Value: nonNil(f.Network.DefaultAllow)},
+		{Key: "network.default_deny", Value: nonNil(f.Network.DefaultDeny)},
+		{Key: "hide_editor_dirs", Value: p.HideEditorDirs},
+		{Key: "host_ca", Value: p.HostCA},
+		{Key: "watch", Value: p.Watch},
+		{Key: "report", Value: p.Report},
+		{Key: "git_config_gate", Value: p.GitConfigGate},
+		{Key: "clipboard_bytes", Value: p.ClipboardBytes},
+		{Key: "warn_bytes", Value: p.WarnBytes},
+		{Key: "escalation.enabled", Value: f.Escalation.Enabled},
+		{Key: "escalation.timeout", Value: f.Escalation.Timeout},
+		{Key: "escalation.run_timeout", Value: f.Escalation.RunTimeout},
+		{Key: "escalation.max_output", Value: f.Escalation.MaxOutput},
+		{Key: "escalation.auto_approve", Value: showRules(f.Escalation.AutoApprove)},
+		{Key: "escalation.deny", Value: showDenials(f.Escalation.Deny)},
+		{Key: "desktop.approve", Value: f.Desktop.Approve},
+		{Key: "storage.data_root", Value: f.Storage.DataRoot},
+		{Key: "images.keep_days", Value: f.Images.KeepDays},
+		{Key: "images.max_bytes", Value: f.Images.MaxBytes},
+	}
+	for i := range settings {
+		table, _, _ := strings.Cut(settings[i].Key, ".")
+		settings[i].Pending = pending[table]
+	}
+	return settings, nil
 }
 
 func orDefault(c *config.Config, image string) string {
@@ -165,7 +182,11 @@ func WriteList(w io.Writer, list []Listed) error {
 // WriteShow prints settings for people, one a line.
 func WriteShow(w io.Writer, settings []Shown) error {
 	for _, s := range settings {
-		if _, err := fmt.Fprintf(w, "%-26s %s\n", s.Key, render(s.Value)); err != nil {
+		later := ""
+		if s.Pending {
+			later = "  (not in effect yet)"
+		}
+		if _, err := fmt.Fprintf(w, "%-26s %s%s\n", s.Key, render(s.Value), later); err != nil {
 			return err
 		}
 	}

@@ -69,7 +69,7 @@ func DiskFull(err error, dir string) error {
 	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
 		return &Error{
 			Code: Full, Message: fmt.Sprintf("no space left for the image below %s", dir),
-			Fix: "free space, or remove images with: lazaret image gc", Err: err,
+			Fix: "free space on it, and try again", Err: err,
 		}
 	}
 	return err

@@ -224,7 +224,7 @@ func (d *decoder) checkKeys(tree map[string]any) error {
 			return d.fault(path, fix, "this key is of an older version of Lazaret")
 		}
 		if t, known, ok := typeAt(path); !ok {
-			fix := "lazaret init prints every key with its default"
+			fix := "README.md lists every key with its default"
 			if s := nearest(t, path[known]); s != "" {
 				fix = fmt.Sprintf("did you mean %q?", dotted(append(append([]string(nil), path[:known]...), s)))
 			}

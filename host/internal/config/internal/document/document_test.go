@@ -107,7 +107,7 @@ func TestRefused(t *testing.T) {
 		{"misspelt top key", "netwrok=1\n", 1, "netwrok", "unknown key", `"network"`},
 		{"misspelt key", "[network]\n\n\ndefault_dney = []\n", 4, "network.default_dney", "unknown key", `"network.default_deny"`},
 		{"misspelt profile key", "[profiles.claude]\nimage = \"x\"\nimgae = \"y\"\n", 3, "profiles.claude.imgae", "unknown key", `"profiles.claude.image"`},
-		{"far off", "[profiles.claude]\nkubernetes = \"y\"\n", 2, "profiles.claude.kubernetes", "unknown key", "lazaret init"},
+		{"far off", "[profiles.claude]\nkubernetes = \"y\"\n", 2, "profiles.claude.kubernetes", "unknown key", "README.md lists"},
 		{"wrong case", "Default_Profile = \"x\"\n", 1, "Default_Profile", "unknown key", `"default_profile"`},
 		{"wrong case in profile", "[profiles.claude]\nImage = \"x\"\n", 2, "profiles.claude.Image", "unknown key", "image"},
 		{"quoted dots", "\"storage.data_root\" = \"/x\"\n", 1, "storage.data_root", "unknown key", ""},
