@@ -4,8 +4,13 @@
 # The ordinary user that root's `make demo` and `make test` make and use.
 DEMO_USER=lazaret-demo
 
-# What set-up changed, one change a line, for `make clean`.
+# What set-up changed, one change a line, for `make clean`; and the built trees
+# it was made for. There is one for the machine, whatever the clone.
 MADE=/var/lib/lazaret-setup/made
+
+# How a hint begins that names a command for root. Not "sudo": whoever reads it
+# may not have it.
+AS_ROOT='as root, or ask an administrator, run'
 
 # Commands of system packages are not on every user's PATH.
 PATH=$PATH:/usr/local/sbin:/usr/sbin:/sbin
