@@ -28,12 +28,14 @@ func newLazaret(tree, state string) (*lazaret, error) {
 		project: filepath.Join(state, "project"),
 		env:     os.Environ(),
 	}
-	for _, dir := range []string{"project", "config", "data"} {
+	for _, dir := range []string{"project", "config"} {
 		if err := os.MkdirAll(filepath.Join(state, dir), 0o755); err != nil {
 			return nil, err
 		}
 	}
-	l.env = append(l.env, "XDG_CONFIG_HOME="+filepath.Join(state, "config"), "XDG_DATA_HOME="+filepath.Join(state, "data"))
+	// The built-in profile, in the user's own data root: an image that has been
+	// prepared there is used again.
+	l.env = append(l.env, "XDG_CONFIG_HOME="+filepath.Join(state, "config"))
 	return l, nil
 }
 
