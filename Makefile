@@ -49,6 +49,10 @@ $(LIBEXEC)/runsc: packaging/runsc/go.mod packaging/runsc/go.sum | go-check
 image: go-check ## build the base image into build/image from the machine's apt sources
 	@GO='$(GO)' packaging/image/build $(B)/image
 
+# What make test tests, and with which flags of go test.
+PKGS      ?= ./...
+TESTFLAGS ?=
+
 .PHONY: setup
 setup: go-check
 	@packaging/setup/setup

@@ -131,7 +131,7 @@ func TestEveryGuardIsNeeded(t *testing.T) {
 	// which actions happen.
 	const events, explorer = "^Test([^E]|E[^x])", "^TestExploreSmall$/^(invariants|liveness)$"
 	fails := func(mutant, tests string) bool {
-		cmd := exec.CommandContext(t.Context(), binary, "-test.run", tests)
+		cmd := exec.CommandContext(t.Context(), binary, "-test.run", tests, "-rapid.nofailfile")
 		cmd.Env = append(os.Environ(), mutantEnv+"="+mutant)
 		cmd.Dir = source
 		out, err := cmd.CombinedOutput()
