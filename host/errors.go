@@ -60,7 +60,7 @@ func (e *fingerprintError) Error() string {
 }
 
 func (e *fingerprintError) Hint() string {
-	return fmt.Sprintf("end its sessions, then run it again to start profile %s with the new configuration", e.profile)
+	return fmt.Sprintf("lazaret stop ends it; run it again to start profile %s with the new configuration", e.profile)
 }
 
 // heldError reports a Domain lock that is held and not published.

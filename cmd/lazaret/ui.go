@@ -19,6 +19,14 @@ import (
 )
 
 // What is printed, and where. Everything of Lazaret's own goes to stderr, each
+// ask prints a question and leaves the line open for the answer.
+func (u *ui) ask(question string) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.erase()
+	fmt.Fprint(u.w, "lazaret: "+printable(question))
+}
+
 // line begins "lazaret: ", lower case, no full stop. A failure is one "error:"
 // line and, where something can be typed to mend it, "hint:" lines. While a
 // Domain starts, a terminal shows one line that is overwritten and erased at

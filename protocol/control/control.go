@@ -15,7 +15,10 @@
 //	 │ ◄──────────────── stdout, stderr, notice{} │
 //	 │ ◄──────────────────────────────── exit{}   │
 //
-// The connection is the session: when it closes, the session ends.
+// The connection is the session: when it closes, the session ends. Instead of
+// open a client may send ask{}, which is answered with status{}, or
+// stop{StopRequest}, after which the connection stays open until nothing of the
+// generation is left.
 package control
 
 import (
@@ -25,6 +28,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"time"
 
 	"lazaret.dev/lazaret/protocol"
 	"lazaret.dev/lazaret/protocol/wire"
@@ -67,6 +71,8 @@ const (
 	FrameStdinEOF wire.FrameType = 'I'
 	FrameResize   wire.FrameType = 'W'
 	FrameSignal   wire.FrameType = 'S'
+	FrameAsk      wire.FrameType = 'Q' // instead of open: what runs here?
+	FrameStop     wire.FrameType = 'T' // instead of open: end the generation
 )
 
 // Coordinator to client:
@@ -78,6 +84,7 @@ const (
 	FrameCredit   wire.FrameType = 'C'
 	FrameNotice   wire.FrameType = 'N'
 	FrameExit     wire.FrameType = 'X'
+	FrameStatus   wire.FrameType = 'P'
 )
 
 // Window is how many bytes of stdin a client may have sent beyond those that
@@ -157,6 +164,31 @@ func (s *SignalName) UnmarshalText(b []byte) error {
 	default:
 		return fmt.Errorf("unknown signal %q", b)
 	}
+}
+
+// Status is what a coordinator says of its Domain.
+type Status struct {
+	DomainID   string               `json:"domain_id"`
+	Profile    string               `json:"profile"`
+	Workspace  string               `json:"workspace"`
+	Generation string               `json:"generation"`
+	Phase      protocol.DomainPhase `json:"phase"`
+	Since      time.Time            `json:"since"`
+	Sessions   []SessionStatus      `json:"sessions"`
+}
+
+// SessionStatus is one Client Session in a Status.
+type SessionStatus struct {
+	ID      string                `json:"id"`
+	Phase   protocol.SessionPhase `json:"phase"`
+	Command []string              `json:"command"` // empty: a login shell
+	TTY     bool                  `json:"tty"`
+	Since   time.Time             `json:"since"`
+}
+
+// StopRequest asks for the end of a generation.
+type StopRequest struct {
+	By string `json:"by"` // who asks, for the people whose sessions end
 }
 
 // Notice is a line of Lazaret's own for the client's stderr.

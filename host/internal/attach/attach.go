@@ -261,6 +261,9 @@ func (a *attachment) ended(ctx context.Context, exit *pc.Exit, cause error) (int
 	case exit != nil && exit.Failed:
 		return 0, &LostError{Reason: exit.Reason, Log: exit.Log}
 	case exit != nil:
+		if exit.Reason != "" {
+			a.notice(exit.Reason)
+		}
 		return exit.Status, nil
 	case killed != 0:
 		return 0, &signalError{killed}

@@ -34,7 +34,7 @@ func dial(t *testing.T, h control.Handler) *control.Conn {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := control.Listen(t.Context(), dir, self, anchor, h)
+	s, err := control.Listen(t.Context(), dir, self, anchor, control.Handlers{Open: h})
 	if err != nil {
 		t.Fatal(err)
 	}

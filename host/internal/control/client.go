@@ -56,6 +56,43 @@ func Dial(ctx context.Context, dir, profile, domainID string) (*Conn, error) {
 	return newConn(t), nil
 }
 
+// Ask asks a coordinator what runs in its Domain, and closes the connection.
+func Ask(c *Conn) (*control.Status, error) {
+	defer c.Close()
+	_ = c.t.NetConn().SetDeadline(time.Now().Add(greetTimeout))
+	if err := c.Write(control.FrameAsk, nil); err != nil {
+		return nil, fmt.Errorf("ask coordinator: %w", err)
+	}
+	typ, payload, err := c.Read()
+	if err != nil {
+		return nil, fmt.Errorf("ask coordinator: %w", err)
+	}
+	if typ != control.FrameStatus {
+		return nil, fmt.Errorf("ask coordinator: unexpected frame %q", typ)
+	}
+	var st control.Status
+	if err := control.Decode(payload, &st); err != nil {
+		return nil, err
+	}
+	return &st, nil
+}
+
+// Stop asks a coordinator to end its generation, and returns when the
+// coordinator has gone.
+func Stop(ctx context.Context, c *Conn, req control.StopRequest) error {
+	defer c.Close()
+	stop := context.AfterFunc(ctx, func() { _ = c.Close() })
+	defer stop()
+	if err := c.WriteJSON(control.FrameStop, req); err != nil {
+		return fmt.Errorf("stop the Domain: %w", err)
+	}
+	for {
+		if _, _, err := c.Read(); err != nil {
+			return ctx.Err() // the end of the connection is the answer
+		}
+	}
+}
+
 func enroll(ctx context.Context, path string) (*control.EnrollReply, ed25519.PrivateKey, error) {
 	pub, key, err := ed25519.GenerateKey(rand.Reader)
 	if err != nil {

@@ -38,7 +38,7 @@ func listen(t *testing.T, h control.Handler) (dir string, s *control.Server) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if s, err = control.Listen(t.Context(), dir, self, anchor, h); err != nil {
+	if s, err = control.Listen(t.Context(), dir, self, anchor, control.Handlers{Open: h}); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { s.Close(time.Second) })

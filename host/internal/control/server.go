@@ -39,12 +39,25 @@ const greetTimeout = 10 * time.Second
 // owns nothing: the connection is closed when it returns.
 type Handler func(ctx context.Context, c *Conn, req control.OpenRequest)
 
+// Handlers are what a server does for its clients. They are called on
+// goroutines of the server's.
+type Handlers struct {
+	Open Handler
+
+	// Status says what runs here.
+	Status func() control.Status
+
+	// Stop ends the generation and returns when nothing of it is left but this
+	// server.
+	Stop func(ctx context.Context, req control.StopRequest)
+}
+
 // Server listens on a Domain's two sockets.
 type Server struct {
-	dir     string
-	self    identity.Identity
-	anchor  *trust.Anchor
-	handler Handler
+	dir      string
+	self     identity.Identity
+	anchor   *trust.Anchor
+	handlers Handlers
 
 	enroll, control *net.UnixListener
 	wg              sync.WaitGroup
@@ -56,9 +69,9 @@ type Server struct {
 func pending(name string) string { return "." + name }
 
 // Listen binds both sockets in dir under names that nobody looks for. The
-// handler is called for each session, on a goroutine of the server's.
-func Listen(ctx context.Context, dir string, self identity.Identity, anchor *trust.Anchor, h Handler) (*Server, error) {
-	s := &Server{dir: dir, self: self, anchor: anchor, handler: h}
+// handlers are called for each client, on a goroutine of the server's.
+func Listen(ctx context.Context, dir string, self identity.Identity, anchor *trust.Anchor, h Handlers) (*Server, error) {
+	s := &Server{dir: dir, self: self, anchor: anchor, handlers: h}
 	s.ctx, s.cancel = context.WithCancel(ctx)
 	var err error
 	if s.control, err = bind(filepath.Join(dir, pending(control.ControlSocket))); err != nil {
@@ -248,16 +261,34 @@ func (s *Server) serveControl(raw *net.UnixConn) {
 	}
 	c := newConn(t)
 	typ, payload, err := c.Read()
-	if err != nil || typ != control.FrameOpen {
+	if err != nil {
 		return
 	}
-	var req control.OpenRequest
-	if err := control.Decode(payload, &req); err != nil {
-		return
-	}
-	_ = raw.SetDeadline(time.Time{})
-	s.handler(s.ctx, c, req)
+	s.dispatch(raw, c, typ, payload)
 	c.closeWrite()
+}
+
+// dispatch does what a client's first frame asks for; one that asks for nothing
+// known is left without an answer.
+func (s *Server) dispatch(raw *net.UnixConn, c *Conn, typ wire.FrameType, payload []byte) {
+	switch typ {
+	case control.FrameOpen:
+		var req control.OpenRequest
+		if control.Decode(payload, &req) != nil {
+			return
+		}
+		_ = raw.SetDeadline(time.Time{})
+		s.handlers.Open(s.ctx, c, req)
+	case control.FrameAsk:
+		_ = c.WriteJSON(control.FrameStatus, s.handlers.Status())
+	case control.FrameStop:
+		var req control.StopRequest
+		if control.Decode(payload, &req) != nil {
+			return
+		}
+		_ = raw.SetDeadline(time.Time{})
+		s.handlers.Stop(s.ctx, req)
+	}
 }
 
 // Conn is one authenticated connection. Write methods are safe for concurrent

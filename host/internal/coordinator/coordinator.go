@@ -31,6 +31,7 @@ import (
 // coordinator is the running Host Coordinator of one generation.
 type coordinator struct {
 	req      generation.Request
+	began    time.Time
 	log      *slog.Logger
 	logDir   string
 	reporter *reporter
@@ -222,7 +223,9 @@ func (hc *coordinator) lose(c protocol.Component, err error) {
 // issueTrust opens the control sockets under the Trust Anchor. The anchor was
 // made when the generation began; nothing is certified before this point.
 func (hc *coordinator) issueTrust(ctx context.Context) {
-	server, err := control.Listen(ctx, hc.req.RuntimeDir, hc.self, hc.anchor, hc.serve)
+	server, err := control.Listen(ctx, hc.req.RuntimeDir, hc.self, hc.anchor, control.Handlers{
+		Open: hc.serve, Status: hc.status, Stop: hc.stopFor,
+	})
 	if err != nil {
 		hc.lose(protocol.ComponentSandbox, err)
 		return

@@ -3,15 +3,12 @@ package coordinator
 import (
 	"context"
 	"fmt"
-	"slices"
-	"strings"
 
 	"lazaret.dev/lazaret/host/internal/generation"
 	"lazaret.dev/lazaret/host/internal/image"
 	"lazaret.dev/lazaret/host/internal/paths"
 	"lazaret.dev/lazaret/host/internal/unpack"
 	"lazaret.dev/lazaret/protocol/control"
-	"lazaret.dev/lazaret/protocol/launch"
 )
 
 // preparedImage is a prepared lower that this generation is going to use.
@@ -76,34 +73,4 @@ type lease struct{ dataRoot, id, domain, generation string }
 // Close releases the lease, after the last mount of the tree is gone.
 func (l *lease) Close() error {
 	return image.ReleaseLease(context.Background(), l.dataRoot, l.id, l.domain, l.generation)
-}
-
-// defaultPath is the search path of an image that sets none.
-const defaultPath = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-
-// sessionEnv is the environment of a session's command: the image's, then the
-// identity of root, then what the client sends. A later one wins.
-func (hc *coordinator) sessionEnv(client []string) []string {
-	env := append([]string{defaultPath}, hc.imgEnv...)
-	env = append(env, "HOME=/root", "USER=root", "LOGNAME=root")
-	if hc.plan.Files.CABundle != "" {
-		// Node.js reads no bundle of the system's.
-		env = append(env, "NODE_EXTRA_CA_CERTS="+launch.GuestCABundle)
-	}
-	env = append(env, client...)
-	at := map[string]int{}
-	out := make([]string, 0, len(env))
-	for _, kv := range env {
-		name, _, ok := strings.Cut(kv, "=")
-		if !ok || strings.HasPrefix(name, "LAZARET_") {
-			continue // an image must not speak for Lazaret
-		}
-		if i, seen := at[name]; seen {
-			out[i] = kv
-			continue
-		}
-		at[name] = len(out)
-		out = append(out, kv)
-	}
-	return slices.Clip(out)
 }

@@ -171,7 +171,7 @@ func raiseFileLimit() error {
 // begin makes a generation and puts it on record, before anything of it exists.
 func begin(ctx context.Context, req *generation.Request, st *store.Store, log *slog.Logger, r *reporter) (*coordinator, error) {
 	hc := &coordinator{
-		req: *req, log: log, logDir: req.LogDir, reporter: r,
+		req: *req, began: time.Now(), log: log, logDir: req.LogDir, reporter: r,
 		inbox: make(chan func()), done: make(chan struct{}), over: make(chan struct{}),
 		state: protocol.Initial(), answers: map[string]chan answer{},
 		sessions: map[string]*served{}, interactive: map[string]bool{},

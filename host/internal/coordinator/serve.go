@@ -44,6 +44,9 @@ type served struct {
 	// closed is closed by the loop once it has taken the Closed event: by then
 	// it is decided whether the Domain ends with this session.
 	closed chan struct{}
+
+	argv  []string
+	since time.Time
 }
 
 // answer is the loop's answer to a registration.
@@ -63,7 +66,7 @@ func (hc *coordinator) serve(ctx context.Context, c *control.Conn, req pc.OpenRe
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	s := &served{id: id, conn: c, cancel: cancel, closed: make(chan struct{})}
+	s := &served{id: id, conn: c, cancel: cancel, closed: make(chan struct{}), argv: req.Argv, since: time.Now()}
 	if a := hc.register(s, req); !a.admitted {
 		refused := pc.Refused{Why: a.why}
 		if a.why == protocol.RefusedFingerprint {
@@ -114,7 +117,7 @@ func (hc *coordinator) run(ctx context.Context, s *served, req pc.OpenRequest) p
 		hc.noticeNewAddresses(s)
 	}
 	sess, err := session.Start(ctx, hc.sandbox, session.Spec{
-		ID: s.id, Argv: req.Argv, Env: hc.sessionEnv(req.Env), Cwd: plan.GuestWorkspace, TTY: req.TTY, Size: req.Size,
+		ID: s.id, Argv: req.Argv, Env: session.Environment(hc.imgEnv, hc.plan.Files.CABundle != "", req.Env), Cwd: plan.GuestWorkspace, TTY: req.TTY, Size: req.Size,
 	}, output{s.conn})
 	if err != nil {
 		if exit, over := hc.overExit(); over {

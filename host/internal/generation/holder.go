@@ -36,7 +36,8 @@ func NoteHolder(lock *os.File, h Holder) error {
 func ReadHolder(lock *os.File) Holder {
 	b := make([]byte, maxHolder)
 	n, _ := lock.ReadAt(b, 0) // a short file is the rule
-	pid, rest, _ := strings.Cut(strings.TrimSpace(string(b[:n])), " ")
+	line, _, _ := strings.Cut(string(b[:n]), "\n")
+	pid, rest, _ := strings.Cut(line, " ")
 	since, dir, _ := strings.Cut(rest, " ")
 	var h Holder
 	var err error
@@ -54,8 +55,11 @@ func ReadHolder(lock *os.File) Holder {
 
 // String names the holder for people.
 func (h Holder) String() string {
-	if h.PID == 0 {
+	switch {
+	case h.PID == 0:
 		return "another process"
+	case h.Since.IsZero():
+		return fmt.Sprintf("process %d", h.PID)
 	}
 	return fmt.Sprintf("process %d since %s", h.PID, h.Since.Format(time.RFC3339))
 }

@@ -25,6 +25,12 @@ func TestHolder(t *testing.T) {
 	if got := generation.ReadHolder(f); got != want {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
+	if _, err := f.WriteAt([]byte("7 2026-01-02T03:04:05Z\n"), 0); err != nil {
+		t.Fatal(err)
+	}
+	if got := generation.ReadHolder(f).String(); got != "process 7 since 2026-01-02T03:04:05Z" {
+		t.Errorf("what follows the first line counts: %q", got)
+	}
 	for _, text := range []string{"x", "12", "12 yesterday", "\x00\x00", "12 2026-01-02T03:04:05Z not-quoted"} {
 		if err := f.Truncate(0); err != nil {
 			t.Fatal(err)

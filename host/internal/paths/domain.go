@@ -72,6 +72,26 @@ func (d DomainRoot) ReadRecord() (Record, error) {
 // Workspaces returns the workspaces of all Domains in a data root, as far as
 // their records can be read. It makes nothing.
 func (h Host) Workspaces(dataRoot string) []string {
+	var out []string
+	for _, rec := range h.records(dataRoot) {
+		out = append(out, rec.Workspace)
+	}
+	return out
+}
+
+// Profiles returns the profile of each Domain of a data root that has a record,
+// by Domain ID. No lock is needed.
+func (h Host) Profiles(dataRoot string) map[string]string {
+	out := map[string]string{}
+	for _, rec := range h.records(dataRoot) {
+		out[rec.DomainID] = rec.Profile
+	}
+	return out
+}
+
+// records reads what the Domains of a data root say of themselves. What cannot
+// be read is left out.
+func (h Host) records(dataRoot string) []Record {
 	real, err := Resolve(dataRoot)
 	if err != nil {
 		return nil
@@ -81,10 +101,10 @@ func (h Host) Workspaces(dataRoot string) []string {
 	if err != nil {
 		return nil
 	}
-	var out []string
+	var out []Record
 	for _, id := range ids {
 		if rec, err := (DomainRoot{data: data, id: id}).ReadRecord(); err == nil {
-			out = append(out, rec.Workspace)
+			out = append(out, rec)
 		}
 	}
 	return out
