@@ -70,8 +70,12 @@ type Counts map[string]int
 // Counts returns what has arrived since the last Reset, at the internet and at
 // the host's own addresses together. Packets of the test's own to the host's
 // loopback are among them.
+//
+// The counters are fed by a sniffer that runs beside what it counts: what has
+// just arrived is waited for, so that "none" means none.
 func (n *Net) Counts(t testing.TB) Counts {
 	t.Helper()
+	time.Sleep(settle)
 	out := Counts{}
 	for _, side := range sides {
 		for k, v := range n.ask(t, side, "counts") {
@@ -81,9 +85,13 @@ func (n *Net) Counts(t testing.TB) Counts {
 	return out
 }
 
+// settle is how long a packet may take from its arrival to its counter.
+const settle = 150 * time.Millisecond
+
 // Reset sets the counters to 0.
 func (n *Net) Reset(t testing.TB) {
 	t.Helper()
+	time.Sleep(settle)
 	for _, side := range sides {
 		n.ask(t, side, "reset")
 	}
