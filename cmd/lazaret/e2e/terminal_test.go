@@ -200,8 +200,12 @@ func TestVimDraws(t *testing.T) {
 	shows(t, term, append([]string{"new at the top"}, lines[:18]...))
 	term.Type("ddjdd")
 	shows(t, term, append([]string{lines[0]}, lines[2:20]...))
+	// The redraw is waited for: a vi that is resized in the middle of :wq loses the
+	// command, on any terminal. It scrolls the line with the cursor to the top.
+	mark := term.Mark()
 	term.Resize(12, 50)
-	shows(t, term, append([]string{lines[0]}, lines[2:12]...))
+	term.ExpectAfter(mark, lines[12], soon)
+	shows(t, term, lines[2:13])
 	term.Type(":wq\r")
 	if s := term.Status(starts); s != 0 {
 		t.Errorf("status %d", s)
