@@ -26,6 +26,7 @@ import (
 	"lazaret.dev/lazaret/protocol"
 	"lazaret.dev/lazaret/protocol/identity"
 	"lazaret.dev/lazaret/protocol/launch"
+	"lazaret.dev/lazaret/protocol/trace"
 )
 
 // coordinator is the running Host Coordinator of one generation.
@@ -55,6 +56,7 @@ type coordinator struct {
 
 	// The rest belongs to the loop's goroutine.
 	state       protocol.State
+	trace       *trace.Writer
 	pending     []protocol.Event
 	after       []func() // to do once the pending events are taken
 	answers     map[string]chan answer
@@ -127,7 +129,7 @@ func (hc *coordinator) step(ctx context.Context, e protocol.Event) bool {
 	if err != nil {
 		return hc.illegal(e, err)
 	}
-	hc.log.Debug("event", "event", protocol.EventName(e), "detail", e, "from", hc.state.Phase, "to", next.Phase)
+	hc.trace.Step(hc.state, e, next)
 	switch e := e.(type) {
 	case protocol.Lost:
 		hc.fail(e.Reason, "")
@@ -154,7 +156,7 @@ func (hc *coordinator) step(ctx context.Context, e protocol.Event) bool {
 // a peer that broke the order, or from a bug; either way the generation cannot
 // be trusted any further. For a session it is that session's own affair.
 func (hc *coordinator) illegal(e protocol.Event, err error) bool {
-	hc.log.Error("illegal event", "event", protocol.EventName(e), "phase", hc.state.Phase, "err", err)
+	hc.trace.Illegal(hc.state, e, err)
 	switch e.(type) {
 	case protocol.Attached, protocol.Closed, protocol.Ended, protocol.Lost, protocol.StopRequested:
 		return false
@@ -288,5 +290,5 @@ func (hc *coordinator) release() {
 	if err := generation.ClearRuntime(hc.req.RuntimeDir); err != nil {
 		hc.log.Error("cannot clear the runtime directory", "err", err)
 	}
-	hc.log.Info("generation over", "outcome", outcome)
+	hc.trace.Over(outcome)
 }

@@ -26,6 +26,7 @@ import (
 	"lazaret.dev/lazaret/protocol"
 	pc "lazaret.dev/lazaret/protocol/control"
 	"lazaret.dev/lazaret/protocol/identity"
+	"lazaret.dev/lazaret/protocol/trace"
 	"lazaret.dev/lazaret/protocol/wire"
 )
 
@@ -173,7 +174,7 @@ func begin(ctx context.Context, req *generation.Request, st *store.Store, log *s
 	hc := &coordinator{
 		req: *req, began: time.Now(), log: log, logDir: req.LogDir, reporter: r,
 		inbox: make(chan func()), done: make(chan struct{}), over: make(chan struct{}),
-		state: protocol.Initial(), answers: map[string]chan answer{},
+		state: protocol.Initial(), trace: trace.New(log), answers: map[string]chan answer{},
 		sessions: map[string]*served{}, interactive: map[string]bool{},
 	}
 	var err error

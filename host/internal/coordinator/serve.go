@@ -78,7 +78,7 @@ func (hc *coordinator) serve(ctx context.Context, c *control.Conn, req pc.OpenRe
 	exit := hc.run(ctx, s, req)
 	c.SetWriteDeadline(time.Now().Add(flushGrace))
 	_ = c.WriteJSON(pc.FrameExit, exit) // the client may be gone; that is its right
-	hc.post(protocol.Closed{Session: id})
+	hc.close(id)
 	select {
 	case <-s.closed:
 	case <-hc.done:
@@ -105,6 +105,16 @@ func (hc *coordinator) register(s *served, req pc.OpenRequest) answer {
 	case <-hc.done:
 		return answer{why: protocol.RefusedNotReady}
 	}
+}
+
+// close deregisters a session, unless that is done: its client may leave and its
+// command end at once.
+func (hc *coordinator) close(id string) {
+	hc.do(func() {
+		if _, open := hc.sessions[id]; open {
+			hc.pending = append(hc.pending, protocol.Closed{Session: id})
+		}
+	})
 }
 
 // run starts the session's command, carries its bytes, and returns the exit to
@@ -146,7 +156,7 @@ func (hc *coordinator) run(ctx context.Context, s *served, req pc.OpenRequest) p
 	case <-left:
 		// The client has gone, and its session with it: the loop deregisters it
 		// and ends its processes, whereupon the exec client sees its end.
-		hc.post(protocol.Closed{Session: s.id})
+		hc.close(s.id)
 	case <-ctx.Done():
 		// The end does not wait for a client that does not read.
 		s.conn.SetWriteDeadline(time.Now().Add(flushGrace))
