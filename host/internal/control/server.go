@@ -50,6 +50,10 @@ type Handlers struct {
 	// Stop ends the generation and returns when nothing of it is left but this
 	// server.
 	Stop func(ctx context.Context, req control.StopRequest)
+
+	// NoClients are the programs that run for a generation. A process of one of
+	// them is no client, though it be of the same user namespace (SR-16).
+	NoClients []string
 }
 
 // Server listens on a Domain's two sockets.
@@ -162,7 +166,7 @@ func (s *Server) accept(l *net.UnixListener, serve func(*net.UnixConn)) {
 func (s *Server) serveEnroll(c *net.UnixConn) {
 	_ = c.SetDeadline(time.Now().Add(greetTimeout))
 	reply := control.EnrollReply{Version: control.Version}
-	if err := checkPeer(c); err != nil {
+	if err := checkPeer(c, s.handlers.NoClients); err != nil {
 		reply.Error = err.Error()
 	} else if err := s.issue(c, &reply); err != nil {
 		reply.Error = err.Error()
@@ -221,9 +225,9 @@ func readLine(r io.Reader, limit int) ([]byte, error) {
 	}
 }
 
-// checkPeer demands the same user and the same user namespace (SO_PEERCRED,
-// unix(7)).
-func checkPeer(c *net.UnixConn) error {
+// checkPeer demands the same user, the same user namespace, and none of the
+// programs that are no clients (SO_PEERCRED, unix(7)).
+func checkPeer(c *net.UnixConn, noClients []string) error {
 	rc, err := c.SyscallConn()
 	if err != nil {
 		return err
@@ -248,6 +252,15 @@ func checkPeer(c *net.UnixConn) error {
 	theirs, err := os.Readlink(fmt.Sprintf("/proc/%d/ns/user", cred.Pid))
 	if err != nil || theirs != ours {
 		return errors.New("peer is not in the coordinator's user namespace")
+	}
+	exe, err := os.Stat(fmt.Sprintf("/proc/%d/exe", cred.Pid))
+	if err != nil {
+		return fmt.Errorf("identify peer: %w", err)
+	}
+	for _, name := range noClients {
+		if fi, err := os.Stat(name); err == nil && os.SameFile(fi, exe) {
+			return fmt.Errorf("peer is a process of the sandbox's: %s", filepath.Base(name))
+		}
 	}
 	return nil
 }
@@ -302,6 +315,9 @@ type Conn struct {
 func newConn(t *tls.Conn) *Conn {
 	return &Conn{t: t, FrameReader: wire.NewFrameReader(t), FrameWriter: wire.NewFrameWriter(t)}
 }
+
+// Peer is the identity of the connection's other side, as its certificate says.
+func (c *Conn) Peer() (identity.Identity, error) { return trust.Peer(c.t.ConnectionState()) }
 
 // Close closes the connection at once; a blocked Read or Write returns.
 func (c *Conn) Close() error { return c.t.NetConn().Close() }

@@ -227,6 +227,9 @@ func (hc *coordinator) lose(c protocol.Component, err error) {
 func (hc *coordinator) issueTrust(ctx context.Context) {
 	server, err := control.Listen(ctx, hc.req.RuntimeDir, hc.self, hc.anchor, control.Handlers{
 		Open: hc.serve, Status: hc.status, Stop: hc.stopFor,
+		// Exec clients are in the coordinator's own user namespace, as is a
+		// supervisor's first stage.
+		NoClients: []string{hc.req.Tools.Runsc, hc.req.Tools.Supervisor},
 	})
 	if err != nil {
 		hc.lose(protocol.ComponentSandbox, err)

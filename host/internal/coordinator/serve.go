@@ -59,6 +59,11 @@ type answer struct {
 // returns the connection closes, which is what the client waits for: for the
 // last session that is after the teardown.
 func (hc *coordinator) serve(ctx context.Context, c *control.Conn, req pc.OpenRequest) {
+	peer, err := c.Peer()
+	if err != nil {
+		hc.log.Error("cannot tell who the client is", "err", err)
+		return
+	}
 	id, err := control.NewID()
 	if err != nil {
 		hc.log.Error("cannot make a session id", "err", err)
@@ -67,7 +72,7 @@ func (hc *coordinator) serve(ctx context.Context, c *control.Conn, req pc.OpenRe
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	s := &served{id: id, conn: c, cancel: cancel, closed: make(chan struct{}), argv: req.Argv, since: time.Now()}
-	if a := hc.register(s, req); !a.admitted {
+	if a := hc.register(s, peer.Generation, req); !a.admitted {
 		refused := pc.Refused{Why: a.why}
 		if a.why == protocol.RefusedFingerprint {
 			refused.Detail = hc.req.Differences(req.Shape)
@@ -90,14 +95,15 @@ func (hc *coordinator) serve(ctx context.Context, c *control.Conn, req pc.OpenRe
 	}
 }
 
-// register asks the loop for admission.
-func (hc *coordinator) register(s *served, req pc.OpenRequest) answer {
+// register asks the loop for admission of a client, whose certificate is of the
+// given generation.
+func (hc *coordinator) register(s *served, generation string, req pc.OpenRequest) answer {
 	ch := make(chan answer, 1)
 	hc.do(func() {
 		hc.sessions[s.id] = s
 		hc.answers[s.id] = ch
 		hc.interactive[s.id] = req.TTY
-		hc.pending = append(hc.pending, protocol.Register{Session: s.id, Generation: hc.req.Generation, Fingerprint: req.Fingerprint})
+		hc.pending = append(hc.pending, protocol.Register{Session: s.id, Generation: generation, Fingerprint: req.Fingerprint})
 	})
 	select {
 	case a := <-ch:
