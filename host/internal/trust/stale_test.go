@@ -142,9 +142,9 @@ func TestSignedByTheAnchorIsNotEnough(t *testing.T) {
 			want   string // empty: accepted
 		}{
 			{"what it wants", face.usage, nil, []string{good[face.role]}, ""},
-			{"an earlier generation", face.usage, nil, []string{replaced(face.role, "g2", "g1")}, "of generation g1, not"},
-			{"another Domain", face.usage, nil, []string{replaced(face.role, "0123456789ab", "ba9876543210")}, "peer is"},
-			{"another profile", face.usage, nil, []string{replaced(face.role, "shell", "claude")}, "peer is"},
+			{"an earlier generation", face.usage, nil, []string{replaced(face.role, "g2", "g1")}, "of generation g1 of Domain"},
+			{"another Domain", face.usage, nil, []string{replaced(face.role, "0123456789ab", "ba9876543210")}, "of Domain ba9876543210 with profile shell, not"},
+			{"another profile", face.usage, nil, []string{replaced(face.role, "shell", "claude")}, "with profile claude, not"},
 			{"the other side's role", face.usage, nil, []string{good[face.other]}, "peer is " + string(face.other)},
 			{"the sandbox", face.usage, nil, []string{good[identity.RoleSandbox]}, "peer is sandbox"},
 			{"the Runtime Supervisor", face.usage, nil, []string{replaced(face.role, "/"+string(face.role)+"/", "/supervisor/")}, "unknown role"},
