@@ -8,13 +8,13 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
 
 	"lazaret.dev/lazaret/host/internal/control"
+	"lazaret.dev/lazaret/host/internal/domains"
 	"lazaret.dev/lazaret/host/internal/paths"
 	pc "lazaret.dev/lazaret/protocol/control"
 )
@@ -33,16 +33,12 @@ type running struct {
 // It takes no lock: it reads the sockets of the runtime directories and the
 // Domains' own records.
 func survey(ctx context.Context, configFile string) ([]running, error) {
-	cfg, err := load(configFile)
-	if err != nil {
-		return nil, err
-	}
-	dataRoot, err := cfg.DataRoot()
+	root, err := dataRoot(configFile)
 	if err != nil {
 		return nil, err
 	}
 	h := paths.Current()
-	profiles := h.Profiles(dataRoot)
+	profiles := h.Profiles(root)
 	var out []running
 	for _, rt := range h.Runtimes() {
 		ids, err := rt.Domains()
@@ -176,12 +172,9 @@ func choose(found []running, o StopOptions) ([]running, error) {
 	}
 	match := func(r running) bool { return strings.HasPrefix(r.status.DomainID, o.Domain) }
 	if o.Domain == "" {
-		here, err := os.Getwd()
-		if err == nil {
-			here, err = filepath.EvalSymlinks(here)
-		}
+		here, err := domains.WorkingDirectory()
 		if err != nil {
-			return nil, fmt.Errorf("cannot find the current directory: %w", err)
+			return nil, err
 		}
 		match = func(r running) bool { return r.status.Workspace == here }
 	}

@@ -22,6 +22,7 @@ import (
 	"lazaret.dev/lazaret/host/internal/netpolicy"
 	"lazaret.dev/lazaret/host/internal/paths"
 	"lazaret.dev/lazaret/host/internal/paths/fskind"
+	"lazaret.dev/lazaret/host/internal/recovery"
 	"lazaret.dev/lazaret/host/internal/spawn"
 	"lazaret.dev/lazaret/protocol"
 	pc "lazaret.dev/lazaret/protocol/control"
@@ -105,7 +106,7 @@ func Run(ctx context.Context, o RunOptions) (int, error) {
 		}
 		status, err := attach.Run(ctx, conn, c.open, attach.Stdio{In: o.Stdin, Out: o.Stdout, Err: o.Stderr, Notice: o.UI.Notice})
 		if lost, ok := errors.AsType[*attach.LostError](err); ok && lost.Gone {
-			c.sweep()
+			c.sweep(conn)
 		}
 		refused, ok := errors.AsType[*attach.RefusedError](err)
 		switch {
@@ -367,7 +368,7 @@ func (c *client) dial(ctx context.Context) (*control.Conn, error) {
 // sweep removes the sockets of a coordinator that could not do it any more.
 // Nobody else would before the next start. Whoever holds the lock has its own,
 // or is about to.
-func (c *client) sweep() {
+func (c *client) sweep(dead *control.Conn) {
 	lock, err := c.root.OpenLock()
 	if err != nil {
 		return
@@ -377,16 +378,9 @@ func (c *client) sweep() {
 	// its lock is.
 	for deadline := time.Now().Add(sweepTimeout); time.Now().Before(deadline); time.Sleep(joinPoll) {
 		if unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB) == nil {
-			c.sweepLocked()
+			dead.Sweep()
 			return
 		}
-	}
-}
-
-// sweepLocked is sweep for the holder of the Domain lock.
-func (c *client) sweepLocked() {
-	for _, rt := range c.host.Runtimes() {
-		control.Sweep(rt.DomainPath(c.domain.ID))
 	}
 }
 
@@ -399,6 +393,9 @@ func (c *client) start(ctx context.Context, lock *os.File) error {
 		return err
 	}
 	if _, err := rt.Domain(c.domain.ID); err != nil {
+		return err
+	}
+	if err := recovery.CheckMounts(c.root.Path(), c.runtime); err != nil {
 		return err
 	}
 	if err := c.root.Claim(c.domain.Profile, c.domain.Workspace.Path, time.Now()); err != nil {
@@ -441,7 +438,7 @@ func (c *client) start(ctx context.Context, lock *os.File) error {
 	}
 	err = generation.AwaitReady(ctx, seq, &req, c.o.UI)
 	if _, ok := errors.AsType[*generation.DiedError](err); ok {
-		c.sweepLocked()
+		_ = generation.RemoveStaged(c.runtime, id) // the lock is still held
 	}
 	return c.explain(ctx, err)
 }

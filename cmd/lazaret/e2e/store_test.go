@@ -111,6 +111,8 @@ func TestNobodyElseOpensTheStore(t *testing.T) {
 		{"ps", "--json"},
 		{"stop"}, // nobody can be asked
 		{"stop", "ffffffffffff"},
+		{"recover"}, // in use
+		{"recover", "ffffffffffff"},
 		{"doctor"},
 		{"doctor", "--json"},
 		{"profile", "ls"},

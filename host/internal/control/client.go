@@ -15,6 +15,7 @@ import (
 	"syscall"
 	"time"
 
+	"lazaret.dev/lazaret/host/internal/claim"
 	"lazaret.dev/lazaret/host/internal/trust"
 	"lazaret.dev/lazaret/protocol/control"
 	"lazaret.dev/lazaret/protocol/identity"
@@ -28,7 +29,15 @@ var ErrNotPublished = errors.New("no coordinator is published")
 // of another Domain is refused. ErrNotPublished says that there is none to talk
 // to, now.
 func Dial(ctx context.Context, dir, profile, domainID string) (*Conn, error) {
-	reply, key, err := enroll(ctx, filepath.Join(dir, control.EnrollSocket))
+	var sockets []claim.File
+	for _, name := range []string{control.EnrollSocket, control.ControlSocket} {
+		file, err := claim.Identify(filepath.Join(dir, name))
+		if err != nil {
+			return nil, notPublished(err)
+		}
+		sockets = append(sockets, file)
+	}
+	reply, key, err := enroll(ctx, sockets[0].Path)
 	if err != nil {
 		return nil, err
 	}
@@ -39,7 +48,7 @@ func Dial(ctx context.Context, dir, profile, domainID string) (*Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	raw, err := dial(ctx, filepath.Join(dir, control.ControlSocket))
+	raw, err := dial(ctx, sockets[1].Path)
 	if err != nil {
 		return nil, err
 	}
@@ -53,7 +62,18 @@ func Dial(ctx context.Context, dir, profile, domainID string) (*Conn, error) {
 		}
 		return nil, fmt.Errorf("authenticate coordinator: %w", err)
 	}
-	return newConn(t), nil
+	c := newConn(t)
+	c.sockets = sockets
+	return c, nil
+}
+
+// Sweep removes the sockets through which this connection was made, and nothing
+// that has been put in their place. Their coordinator is dead: the caller holds
+// the Domain lock.
+func (c *Conn) Sweep() {
+	for _, file := range c.sockets {
+		_ = claim.Remove(file, true)
+	}
 }
 
 // Ask asks a coordinator what runs in its Domain, and closes the connection.

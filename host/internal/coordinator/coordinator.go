@@ -16,6 +16,7 @@ import (
 	"sync"
 	"time"
 
+	"lazaret.dev/lazaret/host/internal/claim"
 	"lazaret.dev/lazaret/host/internal/control"
 	"lazaret.dev/lazaret/host/internal/generation"
 	"lazaret.dev/lazaret/host/internal/journal"
@@ -39,6 +40,7 @@ type coordinator struct {
 	journal  *journal.Journal
 
 	ids     generation.ComponentIDs
+	dirs    generation.Dirs // set with the plan
 	plan    *launch.Plan
 	lease   io.Closer
 	anchor  *trust.Anchor
@@ -176,7 +178,7 @@ func (hc *coordinator) fail(text, hint string) {
 func (hc *coordinator) perform(ctx context.Context, eff protocol.Effect) bool {
 	switch eff := eff.(type) {
 	case protocol.RecordIntent:
-		hc.recordIntent(eff)
+		hc.journal.Intent(store.Role(eff.Role))
 	case protocol.LaunchSupervisor:
 		hc.launch(ctx)
 	case protocol.StartSandbox:
@@ -209,14 +211,6 @@ func (hc *coordinator) perform(ctx context.Context, eff protocol.Effect) bool {
 	return false
 }
 
-// recordIntent puts a role's intent on record before what may make it. The
-// publication is not a participant: it has a table of its own.
-func (hc *coordinator) recordIntent(eff protocol.RecordIntent) {
-	if eff.Role != protocol.RolePublication {
-		hc.journal.Intent(store.Role(eff.Role))
-	}
-}
-
 // lose reports a failure of the loop's own work.
 func (hc *coordinator) lose(c protocol.Component, err error) {
 	hc.pending = append(hc.pending, protocol.Lost{Generation: hc.req.Generation, Component: c, Reason: err.Error()})
@@ -240,7 +234,12 @@ func (hc *coordinator) issueTrust(ctx context.Context) {
 }
 
 func (hc *coordinator) publish(ctx context.Context) {
-	if err := hc.server.Publish(); err != nil {
+	err := hc.journal.Claimed(store.RolePublication, store.Ownership{Files: claim.Identities(hc.server.Sockets())})
+	if err == nil {
+		err = hc.server.Publish()
+	}
+	if err != nil {
+		hc.fail(err.Error(), hintOf(err))
 		hc.lose(protocol.ComponentSandbox, err)
 		return
 	}
@@ -285,13 +284,17 @@ func (hc *coordinator) release() {
 			hc.log.Error("cannot release the prepared-lower lease", "err", err)
 		}
 	}
+	// What is on record goes before its record does.
+	if hc.server != nil {
+		hc.server.Withdraw()
+	}
+	if err := hc.dirs.Leave(hc.req.RuntimeDir, hc.req.Generation); err != nil {
+		hc.log.Error("cannot clear the runtime directory", "err", err)
+	}
 	outcome := "ended"
 	if hc.failure != nil {
 		outcome = hc.failure.text
 	}
 	hc.journal.Ended(outcome)
-	if err := generation.ClearRuntime(hc.req.RuntimeDir); err != nil {
-		hc.log.Error("cannot clear the runtime directory", "err", err)
-	}
 	hc.trace.Over(outcome)
 }

@@ -13,10 +13,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"lazaret.dev/lazaret/host/internal/config"
 	"lazaret.dev/lazaret/host/internal/generation"
 	"lazaret.dev/lazaret/host/internal/journal"
-	"lazaret.dev/lazaret/host/internal/netpolicy"
 	"lazaret.dev/lazaret/host/internal/plan"
 	"lazaret.dev/lazaret/host/internal/recovery"
 	"lazaret.dev/lazaret/host/internal/session"
@@ -114,7 +112,7 @@ func serveGeneration(ctx context.Context, req *generation.Request, lock *os.File
 	if err := generation.NoteHolder(lock, generation.Holder{PID: os.Getpid(), Since: time.Now(), RuntimeDir: req.RuntimeDir}); err != nil {
 		return err
 	}
-	if err := raiseFileLimit(); err != nil {
+	if err := spawn.RaiseFileLimit(); err != nil {
 		return err
 	}
 	st, err := store.Open(ctx, req.Domain.DomainDir, lock)
@@ -122,13 +120,14 @@ func serveGeneration(ctx context.Context, req *generation.Request, lock *os.File
 		return err
 	}
 	defer st.Close()
-	if err := recovery.Recover(ctx, st, req, log); err != nil {
+	tr := trace.New(log)
+	state, err := recovery.Recover(ctx, recovery.Domain{
+		ID: req.Domain.ID, DataRoot: req.Domain.DataRoot, Root: req.Domain.DomainDir, RuntimeDirs: []string{req.RuntimeDir},
+	}, st, tr, log, nil)
+	if err != nil {
 		return err
 	}
-	if err := generation.EmptyRuntime(req.RuntimeDir); err != nil {
-		return err
-	}
-	hc, err := begin(ctx, req, st, log, r)
+	hc, err := begin(ctx, req, state, tr, st, log, r)
 	if err != nil {
 		return err
 	}
@@ -154,27 +153,12 @@ type startError struct{ failure }
 func (e *startError) Error() string { return e.text }
 func (e *startError) Hint() string  { return e.hint }
 
-// raiseFileLimit raises the soft descriptor limit to the hard one, explicitly,
-// so that children inherit it: gVisor holds a descriptor for each cached file
-// (design section 7).
-func raiseFileLimit() error {
-	var lim unix.Rlimit
-	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &lim); err != nil {
-		return os.NewSyscallError("getrlimit", err)
-	}
-	lim.Cur = lim.Max
-	if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, (*syscall.Rlimit)(&lim)); err != nil {
-		return os.NewSyscallError("setrlimit", err)
-	}
-	return nil
-}
-
 // begin makes a generation and puts it on record, before anything of it exists.
-func begin(ctx context.Context, req *generation.Request, st *store.Store, log *slog.Logger, r *reporter) (*coordinator, error) {
+func begin(ctx context.Context, req *generation.Request, state protocol.State, tr *trace.Writer, st *store.Store, log *slog.Logger, r *reporter) (*coordinator, error) {
 	hc := &coordinator{
 		req: *req, began: time.Now(), log: log, logDir: req.LogDir, reporter: r,
 		inbox: make(chan func()), done: make(chan struct{}), over: make(chan struct{}),
-		state: protocol.Initial(), trace: trace.New(log), answers: map[string]chan answer{},
+		state: state, trace: tr, answers: map[string]chan answer{},
 		sessions: map[string]*served{}, interactive: map[string]bool{},
 	}
 	var err error
@@ -198,6 +182,7 @@ func begin(ctx context.Context, req *generation.Request, st *store.Store, log *s
 	if err := st.BeginGeneration(ctx, store.New{
 		ID: req.Generation, Phase: protocol.Starting, BootID: self.BootID, ConfigFingerprint: req.Fingerprint(),
 		CoordinatorID: hc.ids.Coordinator, SandboxID: hc.ids.Sandbox, NetworkID: hc.ids.Network,
+		RuntimeDir: req.RuntimeDir,
 	}); err != nil {
 		_ = r.supervisorLog.Close()
 		return nil, err
@@ -211,7 +196,7 @@ func begin(ctx context.Context, req *generation.Request, st *store.Store, log *s
 // furnish makes what the launch plan needs: the policy, the prepared lower and
 // its lease, the directories. It runs beside the supervisor's start.
 func (hc *coordinator) furnish(ctx context.Context) error {
-	net, err := derivePolicy(&hc.req.Domain)
+	net, err := plan.Policy(&hc.req.Domain)
 	if err != nil {
 		return err
 	}
@@ -226,7 +211,10 @@ func (hc *coordinator) furnish(ctx context.Context) error {
 	if err := hc.acquire(ctx, img); err != nil {
 		return err
 	}
-	if hc.plan, err = plan.Build(&hc.req, hc.ids, img.Prepared, net); err != nil {
+	if hc.dirs, err = generation.StageDirs(hc.req.RuntimeDir, hc.req.Generation); err != nil {
+		return err
+	}
+	if hc.plan, err = plan.Build(&hc.req, hc.ids, hc.dirs, img.Prepared, net); err != nil {
 		return err
 	}
 	hc.sandbox = session.Sandbox{Runsc: hc.req.Tools.Runsc, StateDir: hc.plan.Runsc.StateDir, ID: hc.plan.SandboxID}
@@ -248,16 +236,11 @@ func (hc *coordinator) acquire(ctx context.Context, img *preparedImage) error {
 }
 
 // publication describes the control socket for the store.
-func (hc *coordinator) publication() (store.Publication, error) {
-	path := filepath.Join(hc.req.RuntimeDir, pc.ControlSocket)
-	var st unix.Stat_t
-	if err := unix.Lstat(path, &st); err != nil {
-		return store.Publication{}, &os.PathError{Op: "lstat", Path: path, Err: err}
-	}
+func (hc *coordinator) publication() store.Publication {
+	s := hc.server.Sockets()[0]
 	return store.Publication{
-		Socket: path, Inode: store.Inode{Dev: st.Dev, Ino: st.Ino},
-		TrustFingerprint: trust.Digest(hc.anchor.Certificate()),
-	}, nil
+		Socket: s.Path, Inode: store.Inode{Dev: s.Dev, Ino: s.Ino}, TrustFingerprint: trust.Digest(hc.anchor.Certificate()),
+	}
 }
 
 // nsIdentity is the identity of a namespace (namespaces(7)).
@@ -269,22 +252,4 @@ func nsInode(path string) (nsIdentity, error) {
 		return nsIdentity{}, &os.PathError{Op: "stat", Path: path, Err: err}
 	}
 	return nsIdentity{Dev: st.Dev, Ino: st.Ino}, nil
-}
-
-// derivePolicy derives the generation's network policy from the configuration
-// and what is found on this host now (FR-19).
-func derivePolicy(d *config.Domain) (*netpolicy.Derived, error) {
-	facts, err := netpolicy.Gather(netpolicy.Machine{})
-	if err != nil {
-		return nil, err
-	}
-	return netpolicy.Derive(NetworkRules(d.Profile, d.Network), facts)
-}
-
-// NetworkRules are a profile's configured prefixes as rules.
-func NetworkRules(profile string, n config.Network) netpolicy.Rules {
-	return netpolicy.Rules{
-		Profile: profile, DefaultAllow: n.DefaultAllow, DefaultDeny: n.DefaultDeny,
-		AllowEgress: n.AllowEgress, DenyEgress: n.DenyEgress,
-	}
 }

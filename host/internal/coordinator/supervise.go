@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"lazaret.dev/lazaret/host/internal/claim"
 	"lazaret.dev/lazaret/host/internal/spawn"
 	"lazaret.dev/lazaret/host/internal/store"
 	"lazaret.dev/lazaret/protocol"
@@ -24,15 +25,9 @@ func (hc *coordinator) launch(ctx context.Context) {
 	furnished := make(chan error, 1)
 	hc.tasks.Go(func() { furnished <- hc.furnish(ctx) })
 	hc.tasks.Go(func() {
-		super, err := spawn.Supervise(ctx, hc.req.Tools.Supervisor, hc.req.Mapping, hc.reporter.supervisorLog)
+		super, err := spawn.Supervise(ctx, hc.req.Tools.Supervisor, hc.req.Mapping, hc.req.Generation, hc.reporter.supervisorLog)
 		if ferr := <-furnished; ferr != nil {
 			err = ferr // what the user can mend comes first
-		}
-		if err == nil {
-			err = super.SendPlan(hc.plan)
-		}
-		if err != nil && super != nil {
-			super.Kill()
 		}
 		hc.do(func() { hc.launched(super, err) })
 	})
@@ -40,20 +35,41 @@ func (hc *coordinator) launch(ctx context.Context) {
 
 // launched continues on the loop once the supervisor has its plan, or has not.
 func (hc *coordinator) launched(super *spawn.Supervisor, err error) {
+	if err == nil {
+		err = hc.settle(super)
+	}
 	if err != nil {
+		if super != nil {
+			super.Kill()
+		}
 		hc.fail(err.Error(), hintOf(err))
 		hc.pending = append(hc.pending, protocol.SupervisorGone{Generation: hc.req.Generation, Reason: err.Error()})
 		return
 	}
 	hc.super = super
-	hello := super.Hello()
-	hc.journal.Owned(store.RoleSupervisor, store.Ownership{Proc: &hello.Proc, MntNS: hello.MntNS})
 	hc.pending = append(hc.pending, protocol.SupervisorStarted{Generation: hc.req.Generation}, protocol.Leased{Prepared: hc.plan.Rootfs.PreparedID})
 	hc.reporter.phase(pc.PhaseNetwork)
 	hc.tasks.Go(func() { hc.receive(super) })
 	if hc.state.Phase != protocol.Starting {
 		hc.stopSupervisor() // the generation was ended while the supervisor started
 	}
+}
+
+// settle puts the supervisor on record, with the directories that it is going
+// to use, and hands its plan over. Until then it holds nothing but namespaces,
+// and ends with its lease: one that is not on record can harm nobody.
+func (hc *coordinator) settle(super *spawn.Supervisor) error {
+	hello := super.Hello()
+	err := hc.journal.Claimed(store.RoleSupervisor, store.Ownership{
+		Proc: &hello.Proc, MntNS: hello.MntNS, Files: claim.Identities(hc.dirs.Files()),
+	})
+	if err != nil {
+		return err
+	}
+	if err := hc.dirs.Settle(hc.req.Generation); err != nil {
+		return err
+	}
+	return super.SendPlan(hc.plan)
 }
 
 // receive turns the supervisor's messages into work for the loop, until the

@@ -19,7 +19,7 @@ type Journal struct {
 	store      *store.Store
 	log        *slog.Logger
 	generation string
-	published  func() (store.Publication, error)
+	published  func() store.Publication
 
 	// ctx is never cancelled: the end of a generation is on record whatever has
 	// Ended it.
@@ -30,7 +30,7 @@ type Journal struct {
 }
 
 // New returns the journal of a generation that is on record.
-func New(st *store.Store, log *slog.Logger, generation string, published func() (store.Publication, error)) *Journal {
+func New(st *store.Store, log *slog.Logger, generation string, published func() store.Publication) *Journal {
 	return &Journal{
 		store: st, log: log, generation: generation, published: published,
 		ctx: context.Background(), roles: map[store.Role]bool{},
@@ -64,6 +64,12 @@ func (j *Journal) Owned(role store.Role, o store.Ownership) {
 	j.note("ownership "+string(role), j.store.RecordOwned(j.ctx, j.generation, role, o))
 }
 
+// Claimed is Owned for what would be taken for another's if no record named it:
+// it must succeed, before the thing is put where others look for it.
+func (j *Journal) Claimed(role store.Role, o store.Ownership) error {
+	return j.store.RecordOwned(j.ctx, j.generation, role, o)
+}
+
 // Released records that it is gone, if it was ever intended.
 func (j *Journal) Released(role store.Role) {
 	if !j.roles[role] {
@@ -77,11 +83,7 @@ func (j *Journal) Released(role store.Role) {
 func (j *Journal) Transition(was, now protocol.State, e protocol.Event) {
 	switch e := e.(type) {
 	case protocol.Published:
-		p, err := j.published()
-		j.note("publication", err)
-		if err == nil {
-			j.note("publication", j.store.Publish(j.ctx, j.generation, p))
-		}
+		j.note("publication", j.store.Publish(j.ctx, j.generation, j.published()))
 	case protocol.Attached:
 		j.note("session", j.store.SetSession(j.ctx, j.generation, e.Session, now.Sessions[e.Session].Phase, nil))
 	case protocol.Ended:
@@ -113,13 +115,14 @@ func (j *Journal) Withdrawn(to protocol.DomainPhase) {
 		to = protocol.Failed
 	}
 	j.note("withdrawal", j.store.Withdraw(j.ctx, j.generation, to))
+	j.Released(store.RolePublication)
 }
 
 // Ended closes the document: the supervisor is gone, and everything that it
 // Owned with it.
 func (j *Journal) Ended(outcome string) {
 	for _, role := range []store.Role{
-		store.RoleSandbox, store.RoleHelper, store.RoleNetwork, store.RoleAnchor,
+		store.RolePublication, store.RoleSandbox, store.RoleHelper, store.RoleNetwork, store.RoleAnchor,
 		store.RoleSupervisor, store.RoleTrust, store.RoleCoordinator,
 	} {
 		j.Released(role)

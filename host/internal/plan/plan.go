@@ -36,8 +36,9 @@ const (
 	maxDcache = 16384
 )
 
-// Build makes the generation's directories and describes the sandbox.
-func Build(req *generation.Request, ids generation.ComponentIDs, img *image.Prepared, net *netpolicy.Derived) (*launch.Plan, error) {
+// Build makes the generation's directories in the Domain Root and describes the
+// sandbox; dirs are those in the runtime directory.
+func Build(req *generation.Request, ids generation.ComponentIDs, dirs generation.Dirs, img *image.Prepared, net *netpolicy.Derived) (*launch.Plan, error) {
 	root, err := paths.Current().OpenDataRoot(req.Domain.DataRoot)
 	if err != nil {
 		return nil, err
@@ -50,14 +51,12 @@ func Build(req *generation.Request, ids generation.ComponentIDs, img *image.Prep
 		Version: launch.Version, DomainID: req.Domain.ID, Profile: req.Domain.Profile,
 		Generation: req.Generation, SandboxID: ids.Sandbox, NetworkID: ids.Network,
 		ConfigFingerprint: req.Fingerprint(), Network: net.Policy,
+		Scratch: launch.Ref{Path: dirs.Scratch.Path, Dev: dirs.Scratch.Dev, Ino: dirs.Scratch.Ino},
 		Files: launch.Files{
 			Hostname:   GuestHostname,
 			Hosts:      "127.0.0.1 localhost\n::1 localhost ip6-localhost ip6-loopback\n127.0.1.1 " + GuestHostname + "\n",
 			ResolvConf: net.ResolvConf,
 		},
-	}
-	if p.Scratch, err = generation.Subdir(req.RuntimeDir, generation.ScratchDir); err != nil {
-		return nil, err
 	}
 	if p.Rootfs, err = rootfs(req, dom, img); err != nil {
 		return nil, err
@@ -70,16 +69,12 @@ func Build(req *generation.Request, ids generation.ComponentIDs, img *image.Prep
 			return nil, err
 		}
 	}
-	state, err := generation.Subdir(req.RuntimeDir, generation.RunscDir)
-	if err != nil {
-		return nil, err
-	}
 	dcache, err := dcacheSize()
 	if err != nil {
 		return nil, err
 	}
 	p.Runsc = launch.Runsc{
-		Path: req.Tools.Runsc, StateDir: state.Path, LogPath: filepath.Join(req.LogDir, "runsc.log"),
+		Path: req.Tools.Runsc, StateDir: dirs.Runsc.Path, LogPath: filepath.Join(req.LogDir, "runsc.log"),
 		NoFile: guestNoFile, Dcache: dcache,
 	}
 	p.Slirp = launch.Slirp{

@@ -19,6 +19,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"lazaret.dev/lazaret/protocol/handoff"
 	"lazaret.dev/lazaret/protocol/launch"
 	"lazaret.dev/lazaret/protocol/netpolicy"
 	"lazaret.dev/lazaret/supervisor/internal/proc"
@@ -128,7 +129,7 @@ func start(ctx context.Context, s *launch.Slirp, p *netpolicy.Policy, ns, log *o
 	}
 	pid, err := syscall.ForkExec(path, args, &syscall.ProcAttr{
 		Dir:   "/",
-		Env:   []string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin"},
+		Env:   []string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin", handoff.Mark(os.Getenv(handoff.MarkName))},
 		Files: []uintptr{null.Fd(), log.Fd(), log.Fd(), ns.Fd(), readyW.Fd(), exitR.Fd()},
 		Sys:   &syscall.SysProcAttr{Pdeathsig: unix.SIGKILL},
 	})
