@@ -15,8 +15,10 @@ import (
 
 	"lazaret.dev/lazaret/host/internal/config"
 	"lazaret.dev/lazaret/host/internal/generation"
+	"lazaret.dev/lazaret/host/internal/gitfacts"
 	"lazaret.dev/lazaret/host/internal/journal"
 	"lazaret.dev/lazaret/host/internal/netpolicy"
+	"lazaret.dev/lazaret/host/internal/paths"
 	"lazaret.dev/lazaret/host/internal/plan"
 	"lazaret.dev/lazaret/host/internal/recovery"
 	"lazaret.dev/lazaret/host/internal/session"
@@ -218,6 +220,13 @@ func (hc *coordinator) furnish(ctx context.Context) error {
 	for _, w := range net.Warnings {
 		hc.reporter.warn(w)
 	}
+	git, err := gatherGit(ctx, &hc.req)
+	if err != nil {
+		return err
+	}
+	for _, w := range git.Warnings {
+		hc.reporter.warn(w)
+	}
 	img, err := prepareImage(ctx, &hc.req, hc.reporter)
 	if err != nil {
 		return err
@@ -226,7 +235,7 @@ func (hc *coordinator) furnish(ctx context.Context) error {
 	if err := hc.acquire(ctx, img); err != nil {
 		return err
 	}
-	if hc.plan, err = plan.Build(&hc.req, hc.ids, img.Prepared, net); err != nil {
+	if hc.plan, err = plan.Build(&hc.req, hc.ids, img.Prepared, net, git); err != nil {
 		return err
 	}
 	hc.sandbox = session.Sandbox{Runsc: hc.req.Tools.Runsc, StateDir: hc.plan.Runsc.StateDir, ID: hc.plan.SandboxID}
@@ -279,6 +288,21 @@ func derivePolicy(d *config.Domain) (*netpolicy.Derived, error) {
 		return nil, err
 	}
 	return netpolicy.Derive(NetworkRules(d.Profile, d.Network), facts)
+}
+
+// gatherGit reads what Git on this host is told, and by which files.
+func gatherGit(ctx context.Context, req *generation.Request) (*gitfacts.Facts, error) {
+	d := &req.Domain
+	untrusted := []string{d.DataRoot}
+	for _, v := range d.Volumes {
+		if v.Mode == config.VolumeRW {
+			untrusted = append(untrusted, v.Host)
+		}
+	}
+	return gitfacts.Gather(ctx, gitfacts.Options{
+		Git: req.Tools.Git, Host: paths.Current(), SearchPath: os.Getenv("PATH"),
+		Workspace: d.Workspace.Path, Untrusted: untrusted, ConfigGate: d.GitConfigGate,
+	})
 }
 
 // NetworkRules are a profile's configured prefixes as rules.

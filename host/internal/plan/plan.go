@@ -14,6 +14,7 @@ import (
 
 	"lazaret.dev/lazaret/host/internal/config"
 	"lazaret.dev/lazaret/host/internal/generation"
+	"lazaret.dev/lazaret/host/internal/gitfacts"
 	"lazaret.dev/lazaret/host/internal/image"
 	"lazaret.dev/lazaret/host/internal/netpolicy"
 	"lazaret.dev/lazaret/host/internal/paths"
@@ -37,7 +38,7 @@ const (
 )
 
 // Build makes the generation's directories and describes the sandbox.
-func Build(req *generation.Request, ids generation.ComponentIDs, img *image.Prepared, net *netpolicy.Derived) (*launch.Plan, error) {
+func Build(req *generation.Request, ids generation.ComponentIDs, img *image.Prepared, net *netpolicy.Derived, git *gitfacts.Facts) (*launch.Plan, error) {
 	root, err := paths.Current().OpenDataRoot(req.Domain.DataRoot)
 	if err != nil {
 		return nil, err
@@ -54,7 +55,10 @@ func Build(req *generation.Request, ids generation.ComponentIDs, img *image.Prep
 			Hostname:   GuestHostname,
 			Hosts:      "127.0.0.1 localhost\n::1 localhost ip6-localhost ip6-loopback\n127.0.1.1 " + GuestHostname + "\n",
 			ResolvConf: net.ResolvConf,
+			GitConfig:  git.Config,
+			GitExclude: git.Excludes,
 		},
+		HostGit: git.Sources,
 	}
 	if p.Scratch, err = generation.Subdir(req.RuntimeDir, generation.ScratchDir); err != nil {
 		return nil, err
