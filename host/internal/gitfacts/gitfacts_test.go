@@ -114,7 +114,7 @@ func (w *world) inside(f *gitfacts.Facts) map[string]string {
 func always(more ...string) map[string]string {
 	m := map[string]string{
 		"core.checkstat": "minimal", "core.trustctime": "false", "safe.directory": "*",
-		"gc.worktreepruneexpire": "never", "branch.autosetupmerge": "false",
+		"core.untrackedcache": "false", "gc.worktreepruneexpire": "never", "branch.autosetupmerge": "false",
 	}
 	for i := 0; i < len(more); i += 2 {
 		m[more[i]] = more[i+1]

@@ -67,14 +67,19 @@ func settings(configGate, excludes bool, entries []entry) []setting {
 		// each would read every file again after the other's turn.
 		{"core", "checkStat", "minimal"},
 		{"core", "trustctime", "false"},
-		// Users inside other than the owner of the project.
-		{"safe", "directory", "*"},
-		// Worktrees beyond the workspace are not visible inside, but exist.
-		{"gc", "worktreePruneExpire", "never"},
+		// Bound to the path of the project, which is another one on the host.
+		{"core", "untrackedCache", "false"},
 	}
 	if excludes {
 		out = append(out, setting{"core", "excludesFile", launch.GuestGitExclude})
 	}
+	out = append(
+		out,
+		// Users inside other than the owner of the project.
+		setting{"safe", "directory", "*"},
+		// Worktrees beyond the workspace are not visible inside, but exist.
+		setting{"gc", "worktreePruneExpire", "never"},
+	)
 	if !configGate {
 		// A branch made from a remote one would write the repository's
 		// configuration, and fail.
@@ -122,8 +127,13 @@ var quote = strings.NewReplacer(`\`, `\\`, `"`, `\"`)
 func render(all []setting) string {
 	var b strings.Builder
 	b.WriteString("# Made by Lazaret at each start. /etc/gitconfig, which includes it, goes before it.\n")
+	section := ""
 	for _, s := range all {
-		b.WriteString("[" + s.section + "]\n\t" + s.name + " = \"" + quote.Replace(s.value) + "\"\n")
+		if s.section != section {
+			section = s.section
+			b.WriteString("[" + section + "]\n")
+		}
+		b.WriteString("\t" + s.name + " = \"" + quote.Replace(s.value) + "\"\n")
 	}
 	return b.String()
 }

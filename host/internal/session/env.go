@@ -22,6 +22,9 @@ var gitSettings = [][2]string{
 	// A monitor inside sees no change that is made on the host, and would call
 	// changed files clean.
 	{"core.fsmonitor", "false"},
+	// The cache is bound to the path of the project, which is another one on the
+	// host: Git would warn of it at every call.
+	{"core.untrackedCache", "false"},
 	// The host's other worktrees exist, though they are not visible.
 	{"gc.worktreePruneExpire", "never"},
 	// A Git that reads another system configuration than /etc/gitconfig.

@@ -20,7 +20,7 @@ func TestEnvironment(t *testing.T) {
 		"NODE_EXTRA_CA_CERTS=/own.pem", "TERM=xterm",
 	}
 	got, git := split(got)
-	if git["GIT_CONFIG_COUNT"] != "5" || git["GIT_CONFIG_KEY_0"] != "core.checkStat" || git["GIT_CONFIG_VALUE_0"] != "minimal" {
+	if git["GIT_CONFIG_COUNT"] != "6" || git["GIT_CONFIG_KEY_0"] != "core.checkStat" || git["GIT_CONFIG_VALUE_0"] != "minimal" {
 		t.Errorf("for Git: %q", git)
 	}
 	if d := cmp.Diff(want, got); d != "" {
@@ -49,10 +49,10 @@ func split(env []string) (rest []string, git map[string]string) {
 func TestEnvironmentForGit(t *testing.T) {
 	image := []string{"GIT_CONFIG_COUNT=9", "GIT_CONFIG_KEY_0=a.b", "GIT_CONFIG_VALUE_0=c", "GIT_CONFIG_KEY_1=stray", "GIT_CONFIG_VALUE_1=x", "GIT_CONFIG_KEY_8=stray"}
 	_, git := split(session.Environment(image, false, []string{"GIT_CONFIG_COUNT=1"}))
-	if git["GIT_CONFIG_COUNT"] != "6" || len(git) != 13 {
+	if git["GIT_CONFIG_COUNT"] != "7" || len(git) != 15 {
 		t.Errorf("%q", git)
 	}
-	for i, want := range []string{"a.b=c", "core.checkStat=minimal", "core.trustctime=false", "core.fsmonitor=false", "gc.worktreePruneExpire=never", "safe.directory=*"} {
+	for i, want := range []string{"a.b=c", "core.checkStat=minimal", "core.trustctime=false", "core.fsmonitor=false", "core.untrackedCache=false", "gc.worktreePruneExpire=never", "safe.directory=*"} {
 		n := strconv.Itoa(i)
 		if got := git["GIT_CONFIG_KEY_"+n] + "=" + git["GIT_CONFIG_VALUE_"+n]; got != want {
 			t.Errorf("%d: %q, want %q", i, got, want)
