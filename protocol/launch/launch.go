@@ -52,7 +52,7 @@ type Plan struct {
 
 	// HostGit is the configuration that Git on the host obeys: paths in the
 	// workspace that it names are no business of the sandbox's.
-	HostGit []GitSource `json:"host_git,omitempty"`
+	HostGit HostGit `json:"host_git"`
 
 	Network netpolicy.Policy `json:"network"`
 	Runsc   Runsc            `json:"runsc"`
@@ -125,6 +125,15 @@ const (
 	GuestGitExclude = "/run/lazaret/git/exclude"
 )
 
+// HostGit is what Git on the host obeys beyond repositories.
+type HostGit struct {
+	Home string `json:"home"` // what ~ in it means
+
+	// Sources are the files, those first that are read first. Files whose
+	// condition does not hold are among them, since it may hold at any time.
+	Sources []GitSource `json:"sources,omitempty"`
+}
+
 // GitScope says for whom a file of Git's configuration holds.
 type GitScope string
 
@@ -139,6 +148,8 @@ const (
 type GitSource struct {
 	Scope GitScope `json:"scope"`
 	Path  string   `json:"path"` // absolute, as Git names it
+	Dev   uint64   `json:"dev"`  // its inode, which may have another name in the workspace
+	Ino   uint64   `json:"ino"`
 	Text  []byte   `json:"text"`
 }
 

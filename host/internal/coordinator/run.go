@@ -15,10 +15,8 @@ import (
 
 	"lazaret.dev/lazaret/host/internal/config"
 	"lazaret.dev/lazaret/host/internal/generation"
-	"lazaret.dev/lazaret/host/internal/gitfacts"
 	"lazaret.dev/lazaret/host/internal/journal"
 	"lazaret.dev/lazaret/host/internal/netpolicy"
-	"lazaret.dev/lazaret/host/internal/paths"
 	"lazaret.dev/lazaret/host/internal/plan"
 	"lazaret.dev/lazaret/host/internal/recovery"
 	"lazaret.dev/lazaret/host/internal/session"
@@ -220,12 +218,9 @@ func (hc *coordinator) furnish(ctx context.Context) error {
 	for _, w := range net.Warnings {
 		hc.reporter.warn(w)
 	}
-	git, err := gatherGit(ctx, &hc.req)
+	git, err := plan.Git(ctx, &hc.req, hc.reporter.warn)
 	if err != nil {
 		return err
-	}
-	for _, w := range git.Warnings {
-		hc.reporter.warn(w)
 	}
 	img, err := prepareImage(ctx, &hc.req, hc.reporter)
 	if err != nil {
@@ -288,21 +283,6 @@ func derivePolicy(d *config.Domain) (*netpolicy.Derived, error) {
 		return nil, err
 	}
 	return netpolicy.Derive(NetworkRules(d.Profile, d.Network), facts)
-}
-
-// gatherGit reads what Git on this host is told, and by which files.
-func gatherGit(ctx context.Context, req *generation.Request) (*gitfacts.Facts, error) {
-	d := &req.Domain
-	untrusted := []string{d.DataRoot}
-	for _, v := range d.Volumes {
-		if v.Mode == config.VolumeRW {
-			untrusted = append(untrusted, v.Host)
-		}
-	}
-	return gitfacts.Gather(ctx, gitfacts.Options{
-		Git: req.Tools.Git, Host: paths.Current(), SearchPath: os.Getenv("PATH"),
-		Workspace: d.Workspace.Path, Untrusted: untrusted, ConfigGate: d.GitConfigGate,
-	})
 }
 
 // NetworkRules are a profile's configured prefixes as rules.

@@ -58,10 +58,8 @@ type Facts struct {
 	// Excludes is the text of the developer's core.excludesFile, or nil.
 	Excludes []byte
 
-	// Sources are the files beyond the repository that Git on this host reads,
-	// those first that are read first. Files whose condition does not hold are
-	// among them, since it may hold at any time.
-	Sources []launch.GitSource
+	// Host is what Git on this host reads beyond the repository.
+	Host launch.HostGit
 
 	// Warnings are lines for the user.
 	Warnings []string
@@ -80,7 +78,7 @@ func Gather(ctx context.Context, o Options) (*Facts, error) {
 	if err := g.checkPlaces(); err != nil {
 		return nil, err
 	}
-	f := &Facts{}
+	f := &Facts{Host: launch.HostGit{Home: p.home}}
 	var entries []entry
 	if o.Git != "" {
 		r := reader{o: o, places: p}
@@ -97,7 +95,7 @@ func Gather(ctx context.Context, o Options) (*Facts, error) {
 		return nil, err
 	}
 	f.Config = render(settings(o.ConfigGate, len(f.Excludes) > 0, entries))
-	f.Sources, err = sources(p, entries)
+	f.Host.Sources, err = sources(p, entries)
 	return f, err
 }
 
@@ -144,12 +142,12 @@ func excludes(p places, entries []entry) ([]byte, error) {
 			return nil, nil // configured to be none
 		}
 	}
-	text, err := readFile(file)
+	s, err := readFile(file)
 	if err != nil {
 		// What Git ignores on the host would show inside.
 		return nil, fmt.Errorf("cannot read the file of ignored names, core.excludesFile: %w", err)
 	}
-	return text, nil
+	return s.Text, nil
 }
 
 // sources reads the files that Git reads.
@@ -182,40 +180,47 @@ func sources(p places, entries []entry) ([]launch.GitSource, error) {
 		if seen[s] = true; len(seen) > maxPlaces {
 			return nil, fmt.Errorf("cannot check your Git configuration: it includes more than %d files", maxPlaces)
 		}
-		text, err := readFile(s.path)
+		src, err := readFile(s.path)
 		if err != nil {
 			return nil, fmt.Errorf("cannot check your Git configuration: %w", err)
 		}
-		if text == nil {
+		if src.Text == nil {
 			continue
 		}
-		if size += len(text); size > maxSources {
+		if size += len(src.Text); size > maxSources {
 			return nil, fmt.Errorf("cannot check your Git configuration: it has more than %d bytes", maxSources)
 		}
-		out = append(out, launch.GitSource{Scope: s.scope, Path: s.path, Text: text})
+		src.Scope = s.scope
+		out = append(out, src)
 	}
 	return out, nil
 }
 
 // readFile reads a regular file. One that is absent, that the developer may
-// not read or that is something else is to Git what an empty one is.
-func readFile(path string) ([]byte, error) {
+// not read or that is something else has no text, and is to Git what an empty
+// one is.
+func readFile(path string) (launch.GitSource, error) {
+	src := launch.GitSource{Path: path}
 	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0)
 	if err != nil {
 		if slices.ContainsFunc([]error{unix.ENOENT, unix.ENOTDIR, unix.EACCES, unix.ELOOP, unix.ENAMETOOLONG, unix.ENXIO},
 			func(e error) bool { return errors.Is(err, e) }) {
-			return nil, nil
+			return src, nil
 		}
-		return nil, err
+		return src, err
 	}
 	defer f.Close()
-	fi, err := f.Stat()
-	if err != nil || !fi.Mode().IsRegular() {
-		return nil, err
+	var st unix.Stat_t
+	if err := unix.Fstat(int(f.Fd()), &st); err != nil {
+		return src, &os.PathError{Op: "stat", Path: path, Err: err}
 	}
-	b, err := io.ReadAll(io.LimitReader(f, maxFile+1))
-	if err == nil && len(b) > maxFile {
+	if st.Mode&unix.S_IFMT != unix.S_IFREG {
+		return src, nil
+	}
+	src.Dev, src.Ino = st.Dev, st.Ino
+	src.Text, err = io.ReadAll(io.LimitReader(f, maxFile+1))
+	if err == nil && len(src.Text) > maxFile {
 		err = fmt.Errorf("%q is larger than %d bytes", path, maxFile)
 	}
-	return b, err
+	return src, err
 }

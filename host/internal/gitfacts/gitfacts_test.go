@@ -180,10 +180,14 @@ func TestSettings(t *testing.T) {
 		t.Errorf("warnings: %q", f.Warnings)
 	}
 	var got []string
-	for _, s := range f.Sources {
+	for _, s := range f.Host.Sources {
 		b, err := os.ReadFile(s.Path)
 		if err != nil || string(b) != string(s.Text) {
 			t.Errorf("%s: %q, %v", s.Path, s.Text, err)
+		}
+		ref, err := paths.Identify(s.Path)
+		if err != nil || ref != (launch.Ref{Path: s.Path, Dev: s.Dev, Ino: s.Ino}) {
+			t.Errorf("%+v, %v", ref, err)
 		}
 		got = append(got, string(s.Scope)+" "+strings.TrimPrefix(s.Path, w.dir+"/"))
 	}
@@ -202,8 +206,8 @@ func TestSettings(t *testing.T) {
 	}
 	f = w.gather()
 	got2 := w.inside(f)
-	if _, set := got2["branch.autosetupmerge"]; set || got2["user.email"] != "system@x" || len(f.Sources) != 4 {
-		t.Errorf("elsewhere: %q, %d sources", got2, len(f.Sources))
+	if _, set := got2["branch.autosetupmerge"]; set || got2["user.email"] != "system@x" || len(f.Host.Sources) != 4 {
+		t.Errorf("elsewhere: %q, %d sources", got2, len(f.Host.Sources))
 	}
 }
 
@@ -328,28 +332,39 @@ func TestRefused(t *testing.T) {
 		set  func(w *world)
 		what string // empty: accepted
 	}{
-		"HOME":                         {func(w *world) { w.env["HOME"] = w.ws }, "configuration"},
-		"HOME without git":             {func(w *world) { w.env["HOME"] = w.ws; w.o.Git = "" }, "configuration"},
-		"XDG_CONFIG_HOME":              {func(w *world) { w.env["XDG_CONFIG_HOME"] = w.ws + "/.config" }, "configuration"},
-		"GIT_CONFIG_GLOBAL":            {func(w *world) { w.env["GIT_CONFIG_GLOBAL"] = w.ws + "/absent" }, "configuration"},
-		"GIT_CONFIG_SYSTEM":            {func(w *world) { w.env["GIT_CONFIG_SYSTEM"] = w.ws + "/absent" }, "configuration"},
-		"a link to dotfiles":           {func(w *world) { link(w, "home/.gitconfig", w.ws+"/gitconfig") }, "configuration"},
-		"a link to nothing yet":        {func(w *world) { link(w, "home/.config/git", "../../w s/absent/git") }, "configuration"},
-		"a link to a link":             {func(w *world) { link(w, "w s/a", "/etc"); link(w, "home/.gitconfig", w.ws+"/a/gitconfig") }, "configuration"},
-		"a link of the ignore file":    {func(w *world) { link(w, "home/.config/git/ignore", w.ws+"/ignore") }, "configuration"},
-		"a writable volume":            {func(w *world) { w.o.Untrusted = []string{w.home + "/.config"} }, "configuration"},
-		"include":                      {global("[include]\n path = $WS/c\n"), "includes"},
-		"relative include":             {global("[include]\n path = \"../w s/c\"\n"), "includes"},
-		"conditional include":          {global("[includeIf \"gitdir:/nowhere/\"]\n path = $WS/c\n"), "includes"},
-		"include in an included file":  {func(w *world) { w.write("home/.gitconfig", "[include]\npath = ~/a\n"); w.write("home/a", "[include]\n path = $WS/c\n") }, "includes"},
-		"include in the system's":      {func(w *world) { w.write("system", "[include]\n path = $WS/c\n") }, "includes"},
-		"excludesFile":                 {global("[core]\n excludesFile = $WS/ignore\n"), "core.excludesfile"},
-		"relative excludesFile":        {global("[core]\n excludesFile = ignore\n"), "core.excludesfile"},
-		"hooks":                        {func(w *world) { w.write("w s/hooks/x", ""); global("[core]\n hooksPath = $WS/hooks\n")(w) }, "core.hookspath"},
-		"filter":                       {global("[filter \"x\"]\n clean = sh -c '\"$WS/clean\" %f'\n"), "filter.x.clean"},
-		"alias":                        {global("[alias]\n x = \"!cd /tmp && '$WS/tool' x\"\n"), "alias.x"},
-		"alias by home":                {func(w *world) { w.env["HOME"] = w.dir; w.write(".gitconfig", "[alias]\n x = \"!$HOME/plain/tool\"\n"); w.o.Untrusted = []string{w.dir + "/plain"} }, "alias.x"},
-		"tilde":                        {func(w *world) { w.env["HOME"] = w.dir; w.write(".gitconfig", "[core]\n pager = less | ~/plain/tool\n"); w.o.Untrusted = []string{w.dir + "/plain"} }, "core.pager"},
+		"HOME":                      {func(w *world) { w.env["HOME"] = w.ws }, "configuration"},
+		"HOME without git":          {func(w *world) { w.env["HOME"] = w.ws; w.o.Git = "" }, "configuration"},
+		"XDG_CONFIG_HOME":           {func(w *world) { w.env["XDG_CONFIG_HOME"] = w.ws + "/.config" }, "configuration"},
+		"GIT_CONFIG_GLOBAL":         {func(w *world) { w.env["GIT_CONFIG_GLOBAL"] = w.ws + "/absent" }, "configuration"},
+		"GIT_CONFIG_SYSTEM":         {func(w *world) { w.env["GIT_CONFIG_SYSTEM"] = w.ws + "/absent" }, "configuration"},
+		"a link to dotfiles":        {func(w *world) { link(w, "home/.gitconfig", w.ws+"/gitconfig") }, "configuration"},
+		"a link to nothing yet":     {func(w *world) { link(w, "home/.config/git", "../../w s/absent/git") }, "configuration"},
+		"a link to a link":          {func(w *world) { link(w, "w s/a", "/etc"); link(w, "home/.gitconfig", w.ws+"/a/gitconfig") }, "configuration"},
+		"a link of the ignore file": {func(w *world) { link(w, "home/.config/git/ignore", w.ws+"/ignore") }, "configuration"},
+		"a writable volume":         {func(w *world) { w.o.Untrusted = []string{w.home + "/.config"} }, "configuration"},
+		"include":                   {global("[include]\n path = $WS/c\n"), "includes"},
+		"relative include":          {global("[include]\n path = \"../w s/c\"\n"), "includes"},
+		"conditional include":       {global("[includeIf \"gitdir:/nowhere/\"]\n path = $WS/c\n"), "includes"},
+		"include in an included file": {func(w *world) {
+			w.write("home/.gitconfig", "[include]\npath = ~/a\n")
+			w.write("home/a", "[include]\n path = $WS/c\n")
+		}, "includes"},
+		"include in the system's": {func(w *world) { w.write("system", "[include]\n path = $WS/c\n") }, "includes"},
+		"excludesFile":            {global("[core]\n excludesFile = $WS/ignore\n"), "core.excludesfile"},
+		"relative excludesFile":   {global("[core]\n excludesFile = ignore\n"), "core.excludesfile"},
+		"hooks":                   {func(w *world) { w.write("w s/hooks/x", ""); global("[core]\n hooksPath = $WS/hooks\n")(w) }, "core.hookspath"},
+		"filter":                  {global("[filter \"x\"]\n clean = sh -c '\"$WS/clean\" %f'\n"), "filter.x.clean"},
+		"alias":                   {global("[alias]\n x = \"!cd /tmp && '$WS/tool' x\"\n"), "alias.x"},
+		"alias by home": {func(w *world) {
+			w.env["HOME"] = w.dir
+			w.write(".gitconfig", "[alias]\n x = \"!$HOME/plain/tool\"\n")
+			w.o.Untrusted = []string{w.dir + "/plain"}
+		}, "alias.x"},
+		"tilde": {func(w *world) {
+			w.env["HOME"] = w.dir
+			w.write(".gitconfig", "[core]\n pager = less | ~/plain/tool\n")
+			w.o.Untrusted = []string{w.dir + "/plain"}
+		}, "core.pager"},
 		"a key that nobody knows yet":  {global("[new]\n thing = $WS/tool\n"), "new.thing"},
 		"directories of trust":         {global("[safe]\n directory = $WS\n[maintenance]\n repo = $WS\n[url \"$WS/x\"]\n insteadOf = $WS/y\n"), ""},
 		"an alias about the project":   {global("[alias]\n p = \"!git -C '$WS' status\"\n"), ""},
@@ -387,6 +402,28 @@ func TestRefusedByIdentity(t *testing.T) {
 	w.env["GIT_CONFIG_GLOBAL"] = filepath.Join(other, "config")
 	if _, err := gitfacts.Gather(t.Context(), w.o); err == nil {
 		t.Error("another name of the directory was accepted")
+	}
+}
+
+// A git that is a shim and looks around where it is started finds nothing of
+// the project's.
+func TestShim(t *testing.T) {
+	w := newWorld(t)
+	w.git("init", "-q")
+	w.write("home/.gitconfig", "[includeIf \"gitdir:$WS/\"]\n path = w\n")
+	w.write("home/w", "[user]\n name = me\n")
+	fired := w.write("fired", "")
+	w.write("w s/.shim", "echo x >>'"+fired+"'\n")
+	real := w.o.Git
+	w.o.Git = w.write("git", "#!/bin/sh\n[ ! -e .shim ] || . ./.shim\nexec '"+real+"' \"$@\"\n")
+	if err := os.Chmod(w.o.Git, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if got := w.inside(w.gather())["user.name"]; got != "me" {
+		t.Errorf("name %q", got)
+	}
+	if b, err := os.ReadFile(fired); err != nil || len(b) != 0 {
+		t.Errorf("the shim ran something of the project's: %q, %v", b, err)
 	}
 }
 

@@ -37,8 +37,8 @@ type entry struct {
 
 // last returns the value that counts.
 func last(entries []entry, key string) (string, bool) {
-	for i := len(entries) - 1; i >= 0; i-- {
-		if e := entries[i]; e.key == key && !e.flag {
+	for _, e := range slices.Backward(entries) {
+		if e.key == key && !e.flag {
 			return e.value, true
 		}
 	}
@@ -58,7 +58,7 @@ type reader struct {
 func (r *reader) readAll(ctx context.Context) []entry {
 	out := r.read(ctx, launch.GitSystem, "--system")
 	for _, f := range r.places.global {
-		if text, err := readFile(f); err != nil || len(text) == 0 {
+		if s, err := readFile(f); err != nil || len(s.Text) == 0 {
 			continue // Git complains of a file that is not there
 		}
 		out = append(out, r.read(ctx, launch.GitGlobal, "--file", f)...)
@@ -100,14 +100,16 @@ func (r *reader) read(ctx context.Context, scope launch.GitScope, which ...strin
 	}
 }
 
-// list runs `git config --list` in dir, in an environment of our own.
+// list runs `git config --list` for dir, in an environment of our own.
 func (r *reader) list(ctx context.Context, dir string, env []string, which ...string) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	args := []string{"--no-pager", "-c", "core.fsmonitor=", "-c", "core.hooksPath=/dev/null", "config"}
+	// Not by the working directory: in many a PATH git is a shim that would look
+	// for its own configuration there.
+	args := []string{"-C", dir, "--no-pager", "-c", "core.fsmonitor=", "-c", "core.hooksPath=/dev/null", "config"}
 	args = append(append(args, which...), "--includes", "--show-origin", "-z", "--list")
 	cmd := exec.CommandContext(ctx, r.o.Git, args...)
-	cmd.Dir = dir
+	cmd.Dir = "/"
 	cmd.Env = append([]string{
 		"PATH=" + r.o.SearchPath, "LC_ALL=C", "GIT_OPTIONAL_LOCKS=0", "GIT_TERMINAL_PROMPT=0", "GIT_PAGER=cat",
 	}, env...)

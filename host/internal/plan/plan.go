@@ -58,7 +58,7 @@ func Build(req *generation.Request, ids generation.ComponentIDs, img *image.Prep
 			GitConfig:  git.Config,
 			GitExclude: git.Excludes,
 		},
-		HostGit: git.Sources,
+		HostGit: git.Host,
 	}
 	if p.Scratch, err = generation.Subdir(req.RuntimeDir, generation.ScratchDir); err != nil {
 		return nil, err
