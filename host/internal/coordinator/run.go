@@ -13,10 +13,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"lazaret.dev/lazaret/host/internal/config"
 	"lazaret.dev/lazaret/host/internal/generation"
 	"lazaret.dev/lazaret/host/internal/journal"
-	"lazaret.dev/lazaret/host/internal/netpolicy"
 	"lazaret.dev/lazaret/host/internal/plan"
 	"lazaret.dev/lazaret/host/internal/recovery"
 	"lazaret.dev/lazaret/host/internal/session"
@@ -211,12 +209,9 @@ func begin(ctx context.Context, req *generation.Request, st *store.Store, log *s
 // furnish makes what the launch plan needs: the policy, the prepared lower and
 // its lease, the directories. It runs beside the supervisor's start.
 func (hc *coordinator) furnish(ctx context.Context) error {
-	net, err := derivePolicy(&hc.req.Domain)
+	net, err := plan.Network(&hc.req.Domain, hc.reporter.warn)
 	if err != nil {
 		return err
-	}
-	for _, w := range net.Warnings {
-		hc.reporter.warn(w)
 	}
 	git, err := plan.Git(ctx, &hc.req, hc.reporter.warn)
 	if err != nil {
@@ -273,22 +268,4 @@ func nsInode(path string) (nsIdentity, error) {
 		return nsIdentity{}, &os.PathError{Op: "stat", Path: path, Err: err}
 	}
 	return nsIdentity{Dev: st.Dev, Ino: st.Ino}, nil
-}
-
-// derivePolicy derives the generation's network policy from the configuration
-// and what is found on this host now (FR-19).
-func derivePolicy(d *config.Domain) (*netpolicy.Derived, error) {
-	facts, err := netpolicy.Gather(netpolicy.Machine{})
-	if err != nil {
-		return nil, err
-	}
-	return netpolicy.Derive(NetworkRules(d.Profile, d.Network), facts)
-}
-
-// NetworkRules are a profile's configured prefixes as rules.
-func NetworkRules(profile string, n config.Network) netpolicy.Rules {
-	return netpolicy.Rules{
-		Profile: profile, DefaultAllow: n.DefaultAllow, DefaultDeny: n.DefaultDeny,
-		AllowEgress: n.AllowEgress, DenyEgress: n.DenyEgress,
-	}
 }

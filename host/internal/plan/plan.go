@@ -1,6 +1,7 @@
-// Package plan builds a generation's launch plan: it makes the directories that
-// the plan names, notes their identities, and describes the sandbox as one
-// value. It mounts and starts nothing. It runs in the Host Coordinator.
+// Package plan builds a generation's launch plan: it gathers what the host says
+// to it, makes the directories that it names, notes their identities, and
+// describes the sandbox as one value. It mounts nothing, and starts
+// nothing but what lists Git's configuration. It runs in the Host Coordinator.
 package plan
 
 import (
