@@ -461,14 +461,14 @@ func (c *client) explain(ctx context.Context, err error) error {
 }
 
 // coordinatorEnv is all that a coordinator gets of its starter's environment:
-// where the user's own places are, and what reaches an image registry. Its PATH,
+// where the user's own places and Git's files are, and what reaches an image registry. Its PATH,
 // in which credential helpers are found, is path.
 func coordinatorEnv(path []string) []string {
 	env := []string{"PATH=" + strings.Join(path, string(filepath.ListSeparator))}
 	for _, name := range []string{
 		"HOME", "XDG_RUNTIME_DIR", "XDG_CONFIG_HOME", "DOCKER_CONFIG", "TMPDIR",
 		"HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy",
-		"SSL_CERT_FILE", "SSL_CERT_DIR",
+		"SSL_CERT_FILE", "SSL_CERT_DIR", "GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM",
 	} {
 		if v, ok := os.LookupEnv(name); ok {
 			env = append(env, name+"="+v)

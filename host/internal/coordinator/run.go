@@ -196,12 +196,13 @@ func begin(ctx context.Context, req *generation.Request, state protocol.State, t
 // furnish makes what the launch plan needs: the policy, the prepared lower and
 // its lease, the directories. It runs beside the supervisor's start.
 func (hc *coordinator) furnish(ctx context.Context) error {
-	net, err := plan.Policy(&hc.req.Domain)
+	net, err := plan.Policy(&hc.req.Domain, hc.reporter.warn)
 	if err != nil {
 		return err
 	}
-	for _, w := range net.Warnings {
-		hc.reporter.warn(w)
+	git, err := plan.Git(ctx, &hc.req, hc.reporter.warn)
+	if err != nil {
+		return err
 	}
 	img, err := prepareImage(ctx, &hc.req, hc.reporter)
 	if err != nil {
@@ -214,7 +215,7 @@ func (hc *coordinator) furnish(ctx context.Context) error {
 	if hc.dirs, err = generation.StageDirs(hc.req.RuntimeDir, hc.req.Generation); err != nil {
 		return err
 	}
-	if hc.plan, err = plan.Build(&hc.req, hc.ids, hc.dirs, img.Prepared, net); err != nil {
+	if hc.plan, err = plan.Build(&hc.req, hc.ids, hc.dirs, img.Prepared, net, git); err != nil {
 		return err
 	}
 	hc.sandbox = session.Sandbox{Runsc: hc.req.Tools.Runsc, StateDir: hc.plan.Runsc.StateDir, ID: hc.plan.SandboxID}

@@ -1,6 +1,7 @@
-// Package plan builds a generation's launch plan: it makes the directories that
-// the plan names, notes their identities, and describes the sandbox as one
-// value. It mounts and starts nothing. It runs in the Host Coordinator.
+// Package plan builds a generation's launch plan: it gathers what the host says
+// to it, makes the directories that it names, notes their identities, and
+// describes the sandbox as one value. It mounts nothing, and starts
+// nothing but what lists Git's configuration. It runs in the Host Coordinator.
 package plan
 
 import (
@@ -14,6 +15,7 @@ import (
 
 	"lazaret.dev/lazaret/host/internal/config"
 	"lazaret.dev/lazaret/host/internal/generation"
+	"lazaret.dev/lazaret/host/internal/gitfacts"
 	"lazaret.dev/lazaret/host/internal/image"
 	"lazaret.dev/lazaret/host/internal/netpolicy"
 	"lazaret.dev/lazaret/host/internal/paths"
@@ -38,7 +40,7 @@ const (
 
 // Build makes the generation's directories in the Domain Root and describes the
 // sandbox; dirs are those in the runtime directory.
-func Build(req *generation.Request, ids generation.ComponentIDs, dirs generation.Dirs, img *image.Prepared, net *netpolicy.Derived) (*launch.Plan, error) {
+func Build(req *generation.Request, ids generation.ComponentIDs, dirs generation.Dirs, img *image.Prepared, net *netpolicy.Derived, git *gitfacts.Facts) (*launch.Plan, error) {
 	root, err := paths.Current().OpenDataRoot(req.Domain.DataRoot)
 	if err != nil {
 		return nil, err
@@ -56,7 +58,10 @@ func Build(req *generation.Request, ids generation.ComponentIDs, dirs generation
 			Hostname:   GuestHostname,
 			Hosts:      "127.0.0.1 localhost\n::1 localhost ip6-localhost ip6-loopback\n127.0.1.1 " + GuestHostname + "\n",
 			ResolvConf: net.ResolvConf,
+			GitConfig:  git.Config,
+			GitExclude: git.Excludes,
 		},
+		HostGit: git.Host,
 	}
 	if p.Rootfs, err = rootfs(req, dom, img); err != nil {
 		return nil, err

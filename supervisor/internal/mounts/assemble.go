@@ -150,6 +150,9 @@ func (a *assembly) ownFiles() error {
 			return err
 		}
 	}
+	if err := a.gitFiles(run); err != nil {
+		return fmt.Errorf("git: %w", err)
+	}
 	files, err := a.own(fdfs.Mkdir(a.scratch, filesDir, 0o755))
 	if err != nil {
 		return err
@@ -194,6 +197,9 @@ func (a *assembly) lowerLayer() (err error) {
 	}
 	l := &lower{dir: a.lower, prepared: a.prepared}
 	ferr := l.fill(a.plan, a.isFile, a.ca)
+	if ferr == nil {
+		ferr = l.gitConfig(&a.plan.Files)
+	}
 	return errors.Join(ferr, l.finish())
 }
 
