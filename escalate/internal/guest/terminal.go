@@ -145,12 +145,26 @@ func wait(pid int) int {
 		case err != nil:
 			return statusLazaret
 		case ws.Stopped():
-			_ = syscall.Kill(-pid, syscall.SIGCONT) // it leads its group
+			resume(pid)
 			continue
 		case ws.Signaled():
 			return 128 + int(ws.Signal())
 		}
 		return ws.ExitStatus()
+	}
+}
+
+// resume continues a stopped process group, again for a while: gVisor stops its
+// members one after another, and only the command's own stop is reported here.
+// A member that stops after the first SIGCONT would stay stopped for good.
+func resume(pgrp int) {
+	const last = 320 * time.Millisecond
+	for pause := 5 * time.Millisecond; ; pause *= 2 {
+		_ = syscall.Kill(-pgrp, syscall.SIGCONT)
+		if pause > last {
+			return
+		}
+		time.Sleep(pause)
 	}
 }
 
