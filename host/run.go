@@ -25,6 +25,7 @@ import (
 	"lazaret.dev/lazaret/host/internal/spawn"
 	"lazaret.dev/lazaret/protocol"
 	pc "lazaret.dev/lazaret/protocol/control"
+	"lazaret.dev/lazaret/protocol/faults"
 	"lazaret.dev/lazaret/protocol/wire"
 )
 
@@ -320,6 +321,7 @@ func (c *client) connect(ctx context.Context, deadline time.Time) (*control.Conn
 		}
 		err = unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB)
 		if err == nil {
+			faults.Point("start.cli.locked")
 			err = c.start(ctx, lock)
 			_ = lock.Close() // the coordinator holds the lock through its own descriptor
 			if err != nil {

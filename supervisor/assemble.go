@@ -10,12 +10,13 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"lazaret.dev/lazaret/protocol/faults"
 	"lazaret.dev/lazaret/protocol/handoff"
 	"lazaret.dev/lazaret/protocol/launch"
 	"lazaret.dev/lazaret/protocol/wire"
-	"lazaret.dev/lazaret/supervisor/internal/faults"
 	"lazaret.dev/lazaret/supervisor/internal/launcher"
 	"lazaret.dev/lazaret/supervisor/internal/mounts"
+	"lazaret.dev/lazaret/supervisor/internal/netfaults"
 	"lazaret.dev/lazaret/supervisor/internal/netns"
 	"lazaret.dev/lazaret/supervisor/internal/proc"
 	"lazaret.dev/lazaret/supervisor/internal/slirp"
@@ -88,12 +89,13 @@ func build(ctx context.Context, seq *wire.Seq, rep *reporter, entry launcher.Ent
 	a.plan = file
 	rep.log.Info("plan", "domain", plan.DomainID, "generation", plan.Generation)
 
-	if a.netns, err = netns.Create(&plan.Network, faults.Read().DropDeny); err != nil {
+	if a.netns, err = netns.Create(&plan.Network, netfaults.Read().DropDeny); err != nil {
 		return a, plan, &stepError{"network", err}
 	}
 	if a.slirp, err = slirp.Start(ctx, &plan.Slirp, &plan.Network, a.netns.Outer); err != nil {
 		return a, plan, &stepError{"network", err}
 	}
+	faults.Point("start.rs.slirp")
 	rep.log.Info("slirp4netns", "pid", a.slirp.Child.PID, "sandboxed", a.slirp.Sandboxed)
 	ids, err := mounts.Assemble(plan, a.netns.Inner)
 	if err != nil {

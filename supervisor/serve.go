@@ -16,9 +16,9 @@ import (
 	"lazaret.dev/lazaret/protocol/netpolicy"
 	"lazaret.dev/lazaret/protocol/wire"
 	"lazaret.dev/lazaret/supervisor/internal/arp"
-	"lazaret.dev/lazaret/supervisor/internal/faults"
 	"lazaret.dev/lazaret/supervisor/internal/launcher"
 	"lazaret.dev/lazaret/supervisor/internal/mounts"
+	"lazaret.dev/lazaret/supervisor/internal/netfaults"
 	"lazaret.dev/lazaret/supervisor/internal/netns"
 	"lazaret.dev/lazaret/supervisor/internal/proc"
 	"lazaret.dev/lazaret/supervisor/internal/runsc"
@@ -145,7 +145,7 @@ func (s *server) bringUp() error {
 	if err := s.expectStart(); err != nil {
 		return err
 	}
-	if f := faults.Read().DropDenyLate; f != netns.NoFault {
+	if f := netfaults.Read().DropDenyLate; f != netns.NoFault {
 		if err := s.dropRoute(f); err != nil {
 			return err
 		}

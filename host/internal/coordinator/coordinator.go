@@ -24,6 +24,7 @@ import (
 	"lazaret.dev/lazaret/host/internal/store"
 	"lazaret.dev/lazaret/host/internal/trust"
 	"lazaret.dev/lazaret/protocol"
+	"lazaret.dev/lazaret/protocol/faults"
 	"lazaret.dev/lazaret/protocol/identity"
 	"lazaret.dev/lazaret/protocol/launch"
 	"lazaret.dev/lazaret/protocol/trace"
@@ -197,6 +198,7 @@ func (hc *coordinator) perform(ctx context.Context, eff protocol.Effect) bool {
 		hc.endSession(ctx, eff.Session)
 	case protocol.Withdraw:
 		hc.server.Withdraw()
+		faults.Point("end.hc.withdrawn")
 		hc.journal.Withdrawn(hc.state.Phase)
 	case protocol.EndAll:
 		hc.endAll(eff)

@@ -25,6 +25,7 @@ import (
 	"lazaret.dev/lazaret/host/internal/trust"
 	"lazaret.dev/lazaret/protocol"
 	pc "lazaret.dev/lazaret/protocol/control"
+	"lazaret.dev/lazaret/protocol/faults"
 	"lazaret.dev/lazaret/protocol/identity"
 	"lazaret.dev/lazaret/protocol/trace"
 	"lazaret.dev/lazaret/protocol/wire"
@@ -202,6 +203,7 @@ func begin(ctx context.Context, req *generation.Request, st *store.Store, log *s
 		_ = r.supervisorLog.Close()
 		return nil, err
 	}
+	faults.Point("start.hc.begun")
 	hc.journal = journal.New(st, log, req.Generation, hc.publication)
 	hc.journal.Intent(store.RoleCoordinator)
 	hc.journal.Owned(store.RoleCoordinator, store.Ownership{Proc: &self})

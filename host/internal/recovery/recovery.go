@@ -20,6 +20,7 @@ import (
 	"lazaret.dev/lazaret/host/internal/image"
 	"lazaret.dev/lazaret/host/internal/store"
 	"lazaret.dev/lazaret/protocol"
+	"lazaret.dev/lazaret/protocol/faults"
 	"lazaret.dev/lazaret/protocol/handoff"
 )
 
@@ -87,6 +88,7 @@ func Recover(ctx context.Context, st *store.Store, req *generation.Request, log 
 	if err != nil || old == nil {
 		return err
 	}
+	faults.Point("recover.hc.found")
 	log.Warn("recovering a generation that did not end", "generation", old.ID, "phase", old.Phase)
 	if err := st.SetPhase(ctx, old.ID, protocol.Recovering); err != nil {
 		return err
