@@ -411,6 +411,7 @@ func (c *client) start(ctx context.Context, lock *os.File) error {
 			return err
 		}
 	}
+	faults.Point("start.cli.claimed")
 	id, err := generation.NewID(time.Now())
 	if err != nil {
 		return err
@@ -437,6 +438,7 @@ func (c *client) start(ctx context.Context, lock *os.File) error {
 	if err != nil {
 		return err
 	}
+	faults.Point("start.cli.coordinator-started")
 	defer seq.Close()
 	for _, w := range c.facts.Warnings {
 		c.o.UI.Notice(w)

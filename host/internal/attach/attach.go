@@ -23,6 +23,7 @@ import (
 
 	"lazaret.dev/lazaret/host/internal/control"
 	pc "lazaret.dev/lazaret/protocol/control"
+	"lazaret.dev/lazaret/protocol/faults"
 )
 
 // Stdio is what the session is attached to.
@@ -80,6 +81,7 @@ func Run(ctx context.Context, c *control.Conn, req pc.OpenRequest, stdio Stdio) 
 	if err := c.WriteJSON(pc.FrameOpen, req); err != nil {
 		return 0, fmt.Errorf("open session: %w", err)
 	}
+	faults.Point("join.cli.opened")
 	typ, payload, err := c.Read()
 	switch {
 	case err != nil:
@@ -94,6 +96,7 @@ func Run(ctx context.Context, c *control.Conn, req pc.OpenRequest, stdio Stdio) 
 		return 0, fmt.Errorf("open session: unexpected frame %q", typ)
 	}
 
+	faults.Point("join.cli.admitted")
 	a := &attachment{conn: c, stdio: stdio, tty: req.TTY, credit: make(chan int, 16), left: make(chan struct{})}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -119,6 +122,7 @@ func Run(ctx context.Context, c *control.Conn, req pc.OpenRequest, stdio Stdio) 
 		defer a.guard()
 		a.forwardInput(ctx) // ends with the connection or, in a Read, with the process
 	}()
+	faults.Point("join.cli.attached")
 	end := a.await(ctx)
 	orderly = end.orderly
 	return end.status, end.err
@@ -224,6 +228,7 @@ func (a *attachment) receive(ctx context.Context) end {
 		case pc.FrameExit:
 			exit = new(pc.Exit)
 			err = pc.Decode(payload, exit)
+			faults.Point("session.cli.exit-received")
 		default:
 			err = fmt.Errorf("unexpected frame %q", typ)
 		}

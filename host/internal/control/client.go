@@ -17,6 +17,7 @@ import (
 
 	"lazaret.dev/lazaret/host/internal/trust"
 	"lazaret.dev/lazaret/protocol/control"
+	"lazaret.dev/lazaret/protocol/faults"
 	"lazaret.dev/lazaret/protocol/identity"
 )
 
@@ -32,6 +33,7 @@ func Dial(ctx context.Context, dir, profile, domainID string) (*Conn, error) {
 	if err != nil {
 		return nil, err
 	}
+	faults.Point("join.cli.enrolled")
 	cfg, err := trust.ClientConfig(key, reply.Certificate, reply.Anchor, identity.Identity{
 		Role: identity.RoleCoordinator, Profile: profile, DomainID: domainID,
 		Generation: reply.Generation, Component: reply.Coordinator,
@@ -53,6 +55,7 @@ func Dial(ctx context.Context, dir, profile, domainID string) (*Conn, error) {
 		}
 		return nil, fmt.Errorf("authenticate coordinator: %w", err)
 	}
+	faults.Point("join.cli.authenticated")
 	return newConn(t), nil
 }
 
@@ -86,6 +89,7 @@ func Stop(ctx context.Context, c *Conn, req control.StopRequest) error {
 	if err := c.WriteJSON(control.FrameStop, req); err != nil {
 		return fmt.Errorf("stop the Domain: %w", err)
 	}
+	faults.Point("stop.cli.asked")
 	for {
 		if _, _, err := c.Read(); err != nil {
 			return ctx.Err() // the end of the connection is the answer

@@ -27,6 +27,7 @@ import (
 
 	"lazaret.dev/lazaret/host/internal/trust"
 	"lazaret.dev/lazaret/protocol/control"
+	"lazaret.dev/lazaret/protocol/faults"
 	"lazaret.dev/lazaret/protocol/identity"
 	"lazaret.dev/lazaret/protocol/wire"
 )
@@ -81,6 +82,7 @@ func Listen(ctx context.Context, dir string, self identity.Identity, anchor *tru
 	if s.control, err = bind(filepath.Join(dir, pending(control.ControlSocket))); err != nil {
 		return nil, err
 	}
+	faults.Point("start.hc.half-bound")
 	if s.enroll, err = bind(filepath.Join(dir, pending(control.EnrollSocket))); err != nil {
 		_ = s.control.Close()
 		return nil, err
@@ -106,6 +108,7 @@ func (s *Server) Publish() error {
 		if err := os.Rename(filepath.Join(s.dir, pending(name)), filepath.Join(s.dir, name)); err != nil {
 			return fmt.Errorf("publish control socket: %w", err)
 		}
+		faults.Point("start.hc.half-published")
 	}
 	return nil
 }
@@ -118,6 +121,7 @@ func (s *Server) Withdraw() { Sweep(s.dir) }
 func Sweep(dir string) {
 	for _, name := range []string{control.EnrollSocket, control.ControlSocket} {
 		_ = os.Remove(filepath.Join(dir, name))
+		faults.Point("end.hc.half-withdrawn")
 		_ = os.Remove(filepath.Join(dir, pending(name)))
 	}
 }
@@ -200,6 +204,7 @@ func (s *Server) issue(c *net.UnixConn, reply *control.EnrollReply) error {
 	if reply.Certificate, err = s.anchor.Issue(id, ed25519.PublicKey(req.PublicKey)); err != nil {
 		return err
 	}
+	faults.Point("join.hc.certified")
 	reply.Anchor = s.anchor.Certificate()
 	reply.Coordinator = s.self.Component
 	reply.Generation = s.self.Generation

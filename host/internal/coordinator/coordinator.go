@@ -179,6 +179,7 @@ func (hc *coordinator) perform(ctx context.Context, eff protocol.Effect) bool {
 	case protocol.RecordIntent:
 		hc.recordIntent(eff)
 	case protocol.LaunchSupervisor:
+		faults.Point("start.hc.supervisor-intended")
 		hc.launch(ctx)
 	case protocol.StartSandbox:
 		hc.startSandbox()
@@ -189,7 +190,9 @@ func (hc *coordinator) perform(ctx context.Context, eff protocol.Effect) bool {
 	case protocol.Publish:
 		hc.publish(ctx)
 	case protocol.Admit:
+		faults.Point("join.hc.admitting")
 		hc.journal.Admitted(eff.Session, hc.interactive[eff.Session])
+		faults.Point("join.hc.admitted")
 		hc.answer(eff.Session, answer{admitted: true})
 	case protocol.Refuse:
 		delete(hc.sessions, eff.Session)
@@ -197,9 +200,11 @@ func (hc *coordinator) perform(ctx context.Context, eff protocol.Effect) bool {
 	case protocol.EndSession:
 		hc.endSession(ctx, eff.Session)
 	case protocol.Withdraw:
+		faults.Point("end.hc.withdrawing")
 		hc.server.Withdraw()
 		faults.Point("end.hc.withdrawn")
 		hc.journal.Withdrawn(hc.state.Phase)
+		faults.Point("end.hc.withdrawal-row")
 	case protocol.EndAll:
 		hc.endAll(eff)
 	case protocol.StopSupervisor:
@@ -238,16 +243,22 @@ func (hc *coordinator) issueTrust(ctx context.Context) {
 		return
 	}
 	hc.server = server
+	faults.Point("start.hc.bound")
 	hc.pending = append(hc.pending, protocol.TrustIssued{})
 }
 
 func (hc *coordinator) publish(ctx context.Context) {
+	faults.Point("start.hc.publishing")
 	if err := hc.server.Publish(); err != nil {
 		hc.lose(protocol.ComponentSandbox, err)
 		return
 	}
+	faults.Point("start.hc.published")
 	hc.pending = append(hc.pending, protocol.Published{})
-	hc.after = append(hc.after, hc.reporter.ready)
+	hc.after = append(hc.after, func() {
+		faults.Point("start.hc.publication-row")
+		hc.reporter.ready()
+	})
 	hc.tasks.Go(func() { hc.keepHouse(ctx) })
 	hc.tasks.Go(func() {
 		select {
@@ -269,6 +280,7 @@ func (hc *coordinator) answer(id string, a answer) {
 func (hc *coordinator) endAll(eff protocol.EndAll) {
 	hc.ending = eff
 	close(hc.over)
+	faults.Point("stop.hc.ending")
 	for _, s := range hc.sessions {
 		s.cancel()
 	}
@@ -282,18 +294,22 @@ func (hc *coordinator) release() {
 	default:
 		close(hc.over)
 	}
+	faults.Point("end.hc.releasing")
 	if hc.lease != nil {
 		if err := hc.lease.Close(); err != nil {
 			hc.log.Error("cannot release the prepared-lower lease", "err", err)
 		}
 	}
+	faults.Point("end.hc.lease-file")
 	outcome := "ended"
 	if hc.failure != nil {
 		outcome = hc.failure.text
 	}
 	hc.journal.Ended(outcome)
+	faults.Point("end.hc.ended")
 	if err := generation.ClearRuntime(hc.req.RuntimeDir); err != nil {
 		hc.log.Error("cannot clear the runtime directory", "err", err)
 	}
+	faults.Point("end.hc.cleared")
 	hc.trace.Over(outcome)
 }

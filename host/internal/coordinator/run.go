@@ -61,6 +61,7 @@ func Main() error {
 	ctx, cancel := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
 	defer cancel()
 
+	faults.Point("start.hc.entered")
 	r := &reporter{seq: seq}
 	req, err := receiveRequest(seq)
 	if err == nil {
@@ -115,6 +116,7 @@ func serveGeneration(ctx context.Context, req *generation.Request, lock *os.File
 	if err := generation.NoteHolder(lock, generation.Holder{PID: os.Getpid(), Since: time.Now(), RuntimeDir: req.RuntimeDir}); err != nil {
 		return err
 	}
+	faults.Point("start.hc.holder-noted")
 	if err := raiseFileLimit(); err != nil {
 		return err
 	}
@@ -123,12 +125,15 @@ func serveGeneration(ctx context.Context, req *generation.Request, lock *os.File
 		return err
 	}
 	defer st.Close()
+	faults.Point("start.hc.store-open")
 	if err := recovery.Recover(ctx, st, req, log); err != nil {
 		return err
 	}
+	faults.Point("recover.hc.ended")
 	if err := generation.EmptyRuntime(req.RuntimeDir); err != nil {
 		return err
 	}
+	faults.Point("recover.hc.runtime-emptied")
 	hc, err := begin(ctx, req, st, log, r)
 	if err != nil {
 		return err
@@ -139,7 +144,9 @@ func serveGeneration(ctx context.Context, req *generation.Request, lock *os.File
 		hc.server.Close(closeGrace)
 	}
 	hc.tasks.Wait()
+	faults.Point("end.hc.leaving")
 	hc.leave() //nolint:contextcheck // it cleans up after a cancelled context too
+	faults.Point("end.hc.left")
 	if hc.failure != nil {
 		return &startError{*hc.failure}
 	}
@@ -206,6 +213,7 @@ func begin(ctx context.Context, req *generation.Request, st *store.Store, log *s
 	faults.Point("start.hc.begun")
 	hc.journal = journal.New(st, log, req.Generation, hc.publication)
 	hc.journal.Intent(store.RoleCoordinator)
+	faults.Point("start.hc.self-intended")
 	hc.journal.Owned(store.RoleCoordinator, store.Ownership{Proc: &self})
 	return hc, nil
 }
@@ -228,9 +236,11 @@ func (hc *coordinator) furnish(ctx context.Context) error {
 	if err := hc.acquire(ctx, img); err != nil {
 		return err
 	}
+	faults.Point("start.hc.leased")
 	if hc.plan, err = plan.Build(&hc.req, hc.ids, img.Prepared, net); err != nil {
 		return err
 	}
+	faults.Point("start.hc.planned")
 	hc.sandbox = session.Sandbox{Runsc: hc.req.Tools.Runsc, StateDir: hc.plan.Runsc.StateDir, ID: hc.plan.SandboxID}
 	return nil
 }
@@ -245,6 +255,7 @@ func (hc *coordinator) acquire(ctx context.Context, img *preparedImage) error {
 	if err := hc.journal.Leased(img.ID, path); err != nil {
 		return err
 	}
+	faults.Point("start.hc.lease-row")
 	hc.lease, err = img.acquire(ctx, &hc.req)
 	return err
 }

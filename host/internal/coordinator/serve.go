@@ -12,6 +12,7 @@ import (
 	"lazaret.dev/lazaret/host/internal/session"
 	"lazaret.dev/lazaret/protocol"
 	pc "lazaret.dev/lazaret/protocol/control"
+	"lazaret.dev/lazaret/protocol/faults"
 )
 
 const (
@@ -81,8 +82,10 @@ func (hc *coordinator) serve(ctx context.Context, c *control.Conn, req pc.OpenRe
 		return
 	}
 	exit := hc.run(ctx, s, req)
+	faults.Point("session.hc.command-ended")
 	c.SetWriteDeadline(time.Now().Add(flushGrace))
 	_ = c.WriteJSON(pc.FrameExit, exit) // the client may be gone; that is its right
+	faults.Point("session.hc.exit-sent")
 	hc.close(id)
 	select {
 	case <-s.closed:
@@ -142,6 +145,7 @@ func (hc *coordinator) run(ctx context.Context, s *served, req pc.OpenRequest) p
 		hc.log.Error("cannot start a session's command", "session", s.id, "err", err)
 		return pc.Exit{Failed: true, Reason: "cannot start the command: " + err.Error(), Log: hc.logDir}
 	}
+	faults.Point("join.hc.command-started")
 	s.sess = sess
 	hc.post(protocol.Attached{Session: s.id})
 
@@ -243,9 +247,11 @@ func (hc *coordinator) endSession(ctx context.Context, id string) {
 	}
 	close(s.closed)
 	hc.tasks.Go(func() {
+		faults.Point("session.hc.closed")
 		if err := s.sess.End(context.WithoutCancel(ctx)); err != nil {
 			hc.log.Warn("cannot end a session's processes", "session", id, "err", err)
 		}
+		faults.Point("session.hc.processes-ended")
 		hc.post(protocol.Ended{Session: id})
 	})
 }

@@ -10,6 +10,7 @@ import (
 	"lazaret.dev/lazaret/host/internal/store"
 	"lazaret.dev/lazaret/protocol"
 	pc "lazaret.dev/lazaret/protocol/control"
+	"lazaret.dev/lazaret/protocol/faults"
 	"lazaret.dev/lazaret/protocol/handoff"
 	"lazaret.dev/lazaret/protocol/netpolicy"
 )
@@ -31,6 +32,7 @@ func (hc *coordinator) launch(ctx context.Context) {
 		if err == nil {
 			err = super.SendPlan(hc.plan)
 		}
+		faults.Point("start.hc.plan-sent")
 		if err != nil && super != nil {
 			super.Kill()
 		}
@@ -48,6 +50,7 @@ func (hc *coordinator) launched(super *spawn.Supervisor, err error) {
 	hc.super = super
 	hello := super.Hello()
 	hc.journal.Owned(store.RoleSupervisor, store.Ownership{Proc: &hello.Proc, MntNS: hello.MntNS})
+	faults.Point("start.hc.supervisor-owned")
 	hc.pending = append(hc.pending, protocol.SupervisorStarted{Generation: hc.req.Generation}, protocol.Leased{Prepared: hc.plan.Rootfs.PreparedID})
 	hc.reporter.phase(pc.PhaseNetwork)
 	hc.tasks.Go(func() { hc.receive(super) })
@@ -76,6 +79,7 @@ func (hc *coordinator) supervisorMessage(msg any) {
 	switch m := msg.(type) {
 	case handoff.AnchorReady:
 		hc.journal.Owned(store.RoleAnchor, store.Ownership{MountIDs: m.MountIDs, PreparedID: hc.plan.Rootfs.PreparedID})
+		faults.Point("start.hc.anchor-owned")
 		post(protocol.AnchorMounted{Generation: id})
 	case handoff.NetworkReady:
 		if err := hc.checkReadiness(m); err != nil {
@@ -83,11 +87,14 @@ func (hc *coordinator) supervisorMessage(msg any) {
 			return
 		}
 		hc.journal.Owned(store.RoleHelper, store.Ownership{Proc: &m.Slirp})
+		faults.Point("start.hc.helper-owned")
 		hc.journal.Owned(store.RoleNetwork, store.Ownership{NetNS: m.NetNS, NetworkFingerprint: m.Fingerprint})
+		faults.Point("start.hc.network-owned")
 		post(protocol.HelperStarted{Generation: id})
 		post(protocol.NetworkReady{Generation: id, Network: hc.plan.NetworkID, Readiness: m.Fingerprint})
 	case handoff.SandboxReady:
 		hc.journal.Owned(store.RoleSandbox, store.Ownership{Proc: &m.Runsc})
+		faults.Point("start.hc.sandbox-owned")
 		post(protocol.SandboxStarted{Generation: id})
 	case handoff.HelperLost:
 		post(protocol.Lost{Generation: id, Component: component(m.Component), Reason: m.Reason})
@@ -132,6 +139,7 @@ func (hc *coordinator) checkReadiness(m handoff.NetworkReady) error {
 }
 
 func (hc *coordinator) startSandbox() {
+	faults.Point("start.hc.gate")
 	hc.reporter.phase(pc.PhaseSandbox)
 	if err := hc.super.StartSandbox(); err != nil {
 		hc.lose(protocol.ComponentSandbox, fmt.Errorf("start the sandbox: %w", err))
@@ -145,7 +153,9 @@ func (hc *coordinator) stopSupervisor() {
 	if super == nil {
 		return // launched sees that the generation is over
 	}
+	faults.Point("end.hc.stopping")
 	_ = super.Stop() // its error is the lease's end, which is reported as such
+	faults.Point("end.hc.stop-sent")
 	hc.tasks.Go(func() {
 		select {
 		case <-hc.done:

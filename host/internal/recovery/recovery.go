@@ -93,6 +93,7 @@ func Recover(ctx context.Context, st *store.Store, req *generation.Request, log 
 	if err := st.SetPhase(ctx, old.ID, protocol.Recovering); err != nil {
 		return err
 	}
+	faults.Point("recover.hc.noted")
 	for _, p := range old.Participants {
 		if p.Role == store.RoleCoordinator || p.State != store.Owned || p.Ownership.Proc == nil {
 			continue
@@ -101,6 +102,7 @@ func Recover(ctx context.Context, st *store.Store, req *generation.Request, log 
 			return fmt.Errorf("recover generation %s: %s: %w", old.ID, p.Role, err)
 		}
 	}
+	faults.Point("recover.hc.compared")
 	for _, p := range old.Participants {
 		if p.State == store.Released {
 			continue
@@ -109,11 +111,13 @@ func Recover(ctx context.Context, st *store.Store, req *generation.Request, log 
 			return err
 		}
 	}
+	faults.Point("recover.hc.released")
 	if old.Publication != nil && !old.Publication.Withdrawn {
 		if err := st.Withdraw(ctx, old.ID, protocol.Recovering); err != nil {
 			return err
 		}
 	}
+	faults.Point("recover.hc.withdrawn")
 	for _, l := range old.Leases {
 		if l.Released {
 			continue
@@ -121,10 +125,12 @@ func Recover(ctx context.Context, st *store.Store, req *generation.Request, log 
 		if err := image.ReleaseLease(ctx, req.Domain.DataRoot, l.PreparedID, req.Domain.ID, old.ID); err != nil {
 			return err
 		}
+		faults.Point("recover.hc.lease-file")
 		if err := st.ReleaseLease(ctx, old.ID, l.PreparedID); err != nil {
 			return err
 		}
 	}
+	faults.Point("recover.hc.lease-row")
 	return st.EndGeneration(ctx, old.ID, "recovered")
 }
 

@@ -19,6 +19,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"lazaret.dev/lazaret/protocol/faults"
 	"lazaret.dev/lazaret/protocol/launch"
 	"lazaret.dev/lazaret/protocol/netpolicy"
 	"lazaret.dev/lazaret/supervisor/internal/proc"
@@ -141,6 +142,7 @@ func start(ctx context.Context, s *launch.Slirp, p *netpolicy.Policy, ns, log *o
 	if err != nil {
 		return nil, err // unreachable for an unreaped child; its leash closes on return
 	}
+	faults.Point("start.rs.slirp-forked")
 	if err := awaitReady(ctx, ready, child); err != nil {
 		child.Kill(unix.SIGKILL)
 		<-child.Done()

@@ -54,14 +54,20 @@ func newWorld(t *testing.T) *world {
 	w.h.Config(fmt.Sprintf("[profiles.small]\nimage = %q\n", e2etest.SmallImage(t)))
 	w.f = w.h.Faulty()
 	w.family.begin(t)
+	w.settle()
+	return w
+}
+
+// settle puts something into the workspace and into the persistent state.
+func (w *world) settle() {
+	w.t.Helper()
 	if err := os.WriteFile(filepath.Join(w.h.Project, kept), []byte(kept+"\n"), 0o600); err != nil {
-		t.Fatal(err)
+		w.t.Fatal(err)
 	}
 	c := w.run("echo " + kept + " >/root/" + kept + "; sync")
 	if err := c.ends(patience); err != nil || c.status() != 0 {
-		t.Fatalf("the first run: %v, status %d: %s", err, c.status(), c.stderr.String())
+		w.t.Fatalf("the first run: %v, status %d: %s", err, c.status(), c.stderr.String())
 	}
-	return w
 }
 
 // dataRoot makes a data root of the test's own, where those of other tests are.
@@ -71,6 +77,7 @@ func dataRoot(t *testing.T) string {
 	if err := os.MkdirAll(filepath.Dir(base), 0o700); err != nil {
 		t.Fatal(err)
 	}
+	//nolint:usetesting // the temporary directory may be none that takes an overlay's upper layer
 	dir, err := os.MkdirTemp(filepath.Dir(base), filepath.Base(base)+"-kill")
 	if err != nil {
 		t.Fatal(err)
@@ -99,6 +106,7 @@ func (b *buffer) String() string {
 
 // client is a lazaret that runs beside the test.
 type client struct {
+	name           string // of the files with its mark
 	cmd            *exec.Cmd
 	stdin          *os.File
 	stdout, stderr buffer
@@ -138,10 +146,13 @@ func (w *world) run(script string) *client {
 }
 
 // session starts a session that leaves a mark in the persistent state and in
-// the workspace, says so, and goes on until its stdin ends.
-func (w *world) session(mark string) *client {
+// the workspace, in files of that name, says so, and goes on until its stdin
+// ends.
+func (w *world) session(name, mark string) *client {
 	w.t.Helper()
-	return w.run(fmt.Sprintf("echo %[1]s >/root/mark; echo %[1]s >/workspace/mark; sync; echo ready; cat; echo bye", mark))
+	c := w.run(fmt.Sprintf("echo %[1]s >/root/%[2]s; echo %[1]s >/workspace/%[2]s; sync; echo ready; cat; echo bye", mark, name))
+	c.name = name
+	return c
 }
 
 // ready waits until the client's session has left its mark.
@@ -186,12 +197,13 @@ func (c *client) status() int {
 }
 
 // next is the command after a death: it starts at once, works within ten
-// seconds, and finds everything as it was. mark is what the last session has
-// left, if anything.
-func (w *world) next(mark string) (took time.Duration, err error) {
-	script, want := "cat /root/kept /workspace/kept", kept+"\n"+kept+"\n"
-	if mark != "" {
-		script, want = script+" /root/mark /workspace/mark", want+mark+"\n"+mark+"\n"
+// seconds, and finds everything as it was. marks are what sessions have left
+// before the death, by the files' names.
+func (w *world) next(marks map[string]string) (took time.Duration, err error) {
+	script, want := "cat", ""
+	for name, mark := range marks {
+		script += fmt.Sprintf(" /root/%[1]s /workspace/%[1]s", name)
+		want += mark + "\n" + mark + "\n"
 	}
 	c := w.run(script)
 	_ = c.stdin.Close()
@@ -204,9 +216,9 @@ func (w *world) next(mark string) (took time.Duration, err error) {
 	if c.status() != 0 || c.stdout.String() != want {
 		return took, fmt.Errorf("the next command: status %d, stdout %q, want %q, stderr %q", c.status(), c.stdout.String(), want, c.stderr.String())
 	}
-	for _, name := range []string{kept, "mark"} {
+	for name, mark := range marks {
 		b, err := os.ReadFile(filepath.Join(w.h.Project, name))
-		if want := map[string]string{kept: kept, "mark": mark}[name]; want != "" && (err != nil || string(b) != want+"\n") {
+		if err != nil || string(b) != mark+"\n" {
 			return took, fmt.Errorf("%s in the workspace: %q, %w", name, b, err)
 		}
 	}
@@ -285,11 +297,11 @@ func (w *world) left() ([]string, error) {
 // closed says whether a store is whole and its document closed: no generation,
 // and nothing of one, without its end.
 func closed(path string) error {
-	db, err := sql.Open("sqlite", "file:"+path+"?_pragma=locking_mode(EXCLUSIVE)&_pragma=busy_timeout(2000)")
+	db, closeAll, err := openStore(path)
 	if err != nil {
 		return err
 	}
-	defer db.Close()
+	defer closeAll()
 	var whole string
 	if err := db.QueryRow("PRAGMA integrity_check").Scan(&whole); err != nil || whole != "ok" {
 		return fmt.Errorf("the store's integrity: %q, %w", whole, err)
@@ -390,4 +402,47 @@ func (f *family) orphans() ([]int, error) {
 	}
 	slices.Sort(out)
 	return out, nil
+}
+
+// generations is how many generations the home's Domain has had. Nothing runs.
+func (w *world) generations() int {
+	w.t.Helper()
+	dbs, err := filepath.Glob(filepath.Join(w.h.Data, "domains/*/store.db"))
+	if err != nil || len(dbs) != 1 {
+		w.t.Fatal(dbs, err)
+	}
+	db, closeAll, err := openStore(dbs[0])
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	defer closeAll()
+	var n int
+	if err := db.QueryRow("SELECT max(ordinal) FROM generation").Scan(&n); err != nil {
+		w.t.Fatal(err)
+	}
+	return n
+}
+
+// openStore opens a store that nobody else has open: whoever does holds the
+// Domain lock.
+func openStore(path string) (db *sql.DB, closeAll func(), err error) {
+	lock, err := os.OpenFile(filepath.Join(filepath.Dir(path), "lock"), os.O_RDWR, 0)
+	if err != nil {
+		return nil, nil, err
+	}
+	for deadline := time.Now().Add(gone); ; time.Sleep(poll) {
+		if err = unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB); err == nil {
+			break
+		}
+		if time.Now().After(deadline) {
+			_ = lock.Close()
+			return nil, nil, fmt.Errorf("lock the Domain: %w", err)
+		}
+	}
+	db, err = sql.Open("sqlite", "file:"+path+"?_pragma=locking_mode(EXCLUSIVE)")
+	if err != nil {
+		_ = lock.Close()
+		return nil, nil, err
+	}
+	return db, func() { _, _ = db.Close(), lock.Close() }, nil
 }
