@@ -108,16 +108,14 @@ func Run(ctx context.Context, o RunOptions) (int, error) {
 		if lost, ok := errors.AsType[*attach.LostError](err); ok && lost.Gone {
 			c.sweep()
 		}
-		refused, ok := errors.AsType[*attach.RefusedError](err)
-		switch {
-		case ok && refused.Why == protocol.RefusedNotReady:
-			// The Domain is just ending; a later look finds it gone.
+		if c.again(err) {
 			startCtx, early = catchInterrupt(ctx) //nolint:fatcontext // of ctx, never of the last one
 			if err := pause(startCtx); err != nil {
 				return 0, err
 			}
 			continue
-		case ok && refused.Why == protocol.RefusedFingerprint:
+		}
+		if refused, ok := errors.AsType[*attach.RefusedError](err); ok && refused.Why == protocol.RefusedFingerprint {
 			return 0, &fingerprintError{profile: c.domain.Profile, differences: refused.Detail}
 		}
 		return status, err
@@ -145,6 +143,8 @@ type client struct {
 	root    paths.DomainRoot
 	open    pc.OpenRequest
 	holder  generation.Holder
+
+	unanswered bool // a coordinator has ended without an answer, once
 }
 
 // newClient resolves everything that can be refused before anything starts.

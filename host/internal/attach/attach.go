@@ -42,6 +42,14 @@ func (e *RefusedError) Error() string {
 	return fmt.Sprintf("the coordinator refuses the session (%s)", e.Why)
 }
 
+// UnansweredError reports a coordinator that ended before it answered: nothing
+// of the session has begun.
+type UnansweredError struct{ Err error }
+
+func (e *UnansweredError) Error() string { return "open session: " + e.Err.Error() }
+
+func (e *UnansweredError) Unwrap() error { return e.Err }
+
 // LostError reports a session that Lazaret could not carry to its end.
 type LostError struct {
 	Reason string
@@ -79,13 +87,13 @@ func Size(f *os.File) pc.Size {
 func Run(ctx context.Context, c *control.Conn, req pc.OpenRequest, stdio Stdio) (int, error) {
 	defer c.Close()
 	if err := c.WriteJSON(pc.FrameOpen, req); err != nil {
-		return 0, fmt.Errorf("open session: %w", err)
+		return 0, &UnansweredError{err}
 	}
 	faults.Point("join.cli.opened")
 	typ, payload, err := c.Read()
 	switch {
 	case err != nil:
-		return 0, fmt.Errorf("open session: %w", err)
+		return 0, &UnansweredError{err}
 	case typ == pc.FrameRefused:
 		var r pc.Refused
 		if err := pc.Decode(payload, &r); err != nil {

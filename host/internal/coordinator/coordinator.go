@@ -25,6 +25,7 @@ import (
 	"lazaret.dev/lazaret/host/internal/trust"
 	"lazaret.dev/lazaret/protocol"
 	"lazaret.dev/lazaret/protocol/faults"
+	"lazaret.dev/lazaret/protocol/handoff"
 	"lazaret.dev/lazaret/protocol/identity"
 	"lazaret.dev/lazaret/protocol/launch"
 	"lazaret.dev/lazaret/protocol/trace"
@@ -64,6 +65,7 @@ type coordinator struct {
 	sessions    map[string]*served
 	interactive map[string]bool
 	super       *spawn.Supervisor
+	vitals      []handoff.Proc // without which the generation cannot live
 	server      *control.Server
 	failure     *failure // why the generation failed: the first reason
 }

@@ -72,6 +72,7 @@ func (hc *coordinator) serve(ctx context.Context, c *control.Conn, req pc.OpenRe
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
+	hc.awaitNews()
 	s := &served{id: id, conn: c, cancel: cancel, closed: make(chan struct{}), argv: req.Argv, since: time.Now()}
 	if a := hc.register(s, peer.Generation, req); !a.admitted {
 		refused := pc.Refused{Why: a.why}
@@ -139,6 +140,7 @@ func (hc *coordinator) run(ctx context.Context, s *served, req pc.OpenRequest) p
 		ID: s.id, Argv: req.Argv, Env: session.Environment(hc.imgEnv, hc.plan.Files.CABundle != "", req.Env), Cwd: plan.GuestWorkspace, TTY: req.TTY, Size: req.Size,
 	}, output{s.conn})
 	if err != nil {
+		hc.awaitNews() // what the sandbox's end does to a start is no fault of the command's
 		if exit, over := hc.overExit(); over {
 			return exit
 		}

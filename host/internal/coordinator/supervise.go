@@ -49,7 +49,7 @@ func (hc *coordinator) launched(super *spawn.Supervisor, err error) {
 	}
 	hc.super = super
 	hello := super.Hello()
-	hc.journal.Owned(store.RoleSupervisor, store.Ownership{Proc: &hello.Proc, MntNS: hello.MntNS})
+	hc.ownProcess(store.RoleSupervisor, store.Ownership{Proc: &hello.Proc, MntNS: hello.MntNS})
 	faults.Point("start.hc.supervisor-owned")
 	hc.pending = append(hc.pending, protocol.SupervisorStarted{Generation: hc.req.Generation}, protocol.Leased{Prepared: hc.plan.Rootfs.PreparedID})
 	hc.reporter.phase(pc.PhaseNetwork)
@@ -86,14 +86,15 @@ func (hc *coordinator) supervisorMessage(msg any) {
 			hc.lose(protocol.ComponentNetwork, err)
 			return
 		}
-		hc.journal.Owned(store.RoleHelper, store.Ownership{Proc: &m.Slirp})
+		hc.ownProcess(store.RoleHelper, store.Ownership{Proc: &m.Slirp})
 		faults.Point("start.hc.helper-owned")
 		hc.journal.Owned(store.RoleNetwork, store.Ownership{NetNS: m.NetNS, NetworkFingerprint: m.Fingerprint})
 		faults.Point("start.hc.network-owned")
 		post(protocol.HelperStarted{Generation: id})
 		post(protocol.NetworkReady{Generation: id, Network: hc.plan.NetworkID, Readiness: m.Fingerprint})
 	case handoff.SandboxReady:
-		hc.journal.Owned(store.RoleSandbox, store.Ownership{Proc: &m.Runsc})
+		hc.ownProcess(store.RoleSandbox, store.Ownership{Proc: &m.Runsc})
+		hc.tasks.Go(hc.lookAtSandbox)
 		faults.Point("start.hc.sandbox-owned")
 		post(protocol.SandboxStarted{Generation: id})
 	case handoff.HelperLost:
@@ -104,6 +105,12 @@ func (hc *coordinator) supervisorMessage(msg any) {
 	case handoff.Stopped:
 		post(protocol.ComponentStopped{Generation: id, Component: component(m.Component)})
 	}
+}
+
+// ownProcess records a process without which the generation cannot live.
+func (hc *coordinator) ownProcess(role store.Role, o store.Ownership) {
+	hc.vitals = append(hc.vitals, *o.Proc)
+	hc.journal.Owned(role, o)
 }
 
 // component translates the handoff's names; its mounts are the protocol's

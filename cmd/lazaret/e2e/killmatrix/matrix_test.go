@@ -165,17 +165,17 @@ func (s *scene) victim(kind string) e2etest.Proc {
 	if kind != "cli" {
 		return newest(s.procs, processName[kind], s.reached)
 	}
+	pid := 0
 	for _, c := range s.clients() {
-		if c.cmd.Process.Pid == s.reached && !c.over() {
-			return e2etest.Proc{PID: s.reached}
+		if !c.over() && (pid == 0 || c.cmd.Process.Pid == s.reached) {
+			pid = c.cmd.Process.Pid
 		}
 	}
-	for _, c := range s.clients() {
-		if !c.over() {
-			return e2etest.Proc{PID: c.cmd.Process.Pid}
-		}
+	i := slices.IndexFunc(s.procs, func(p e2etest.Proc) bool { return p.PID == pid })
+	if pid == 0 || i < 0 {
+		return e2etest.Proc{}
 	}
-	return e2etest.Proc{}
+	return s.procs[i]
 }
 
 // present lists the kinds of victims that there are.
@@ -198,11 +198,12 @@ func (s *scene) kill(kind string) (took time.Duration, err error) {
 			marks[c.name] = s.mark
 		}
 	}
+	died := time.Now()
 	if err := syscall.Kill(victim.PID, syscall.SIGKILL); err != nil {
 		return 0, err
 	}
-	died := time.Now()
 	w.f.TakeBack()
+	awaitDeath(victim)
 	took, err = w.next(marks)
 	return took, errors.Join(err, s.finish(kind, victim.PID, died))
 }
@@ -253,6 +254,14 @@ func (s *scene) judge(c *client, kind string, victim int) error {
 // recovers says whether the scene's others have lost their coordinator before.
 func (s *scene) recovers() bool {
 	return len(s.others) > 0 && s.others[0].over() && s.others[0].status() == 125
+}
+
+// awaitDeath waits for the end of a process that was killed: on a busy machine
+// it may take a while to see that.
+func awaitDeath(p e2etest.Proc) {
+	for p.Alive() {
+		time.Sleep(poll)
+	}
 }
 
 // rescue ends what a cell that failed has left, so that the next one begins with
