@@ -34,9 +34,6 @@ const (
 	// publication (design section 2).
 	joinTimeout = 60 * time.Second
 
-	// sweepTimeout bounds the wait for a dead coordinator's lock.
-	sweepTimeout = time.Second
-
 	// joinPoll is how often it looks.
 	joinPoll = 10 * time.Millisecond
 )
@@ -99,9 +96,10 @@ func Run(ctx context.Context, o RunOptions) (int, error) {
 			if err == nil {
 				_ = conn.Close()
 			}
-			return 0, errInterrupted
+			err = errInterrupted
 		}
 		if err != nil {
+			c.leave()
 			return 0, err
 		}
 		status, err := attach.Run(ctx, conn, c.open, attach.Stdio{In: o.Stdin, Out: o.Stdout, Err: o.Stderr, Notice: o.UI.Notice})
@@ -364,32 +362,6 @@ func (c *client) dial(ctx context.Context) (*control.Conn, error) {
 		}
 	}
 	return nil, err
-}
-
-// sweep removes the sockets of a coordinator that could not do it any more.
-// Nobody else would before the next start. Whoever holds the lock has its own,
-// or is about to.
-func (c *client) sweep() {
-	lock, err := c.root.OpenLock()
-	if err != nil {
-		return
-	}
-	defer lock.Close()
-	// The end of a process is no instant: its connections may be closed before
-	// its lock is.
-	for deadline := time.Now().Add(sweepTimeout); time.Now().Before(deadline); time.Sleep(joinPoll) {
-		if unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB) == nil {
-			c.sweepLocked()
-			return
-		}
-	}
-}
-
-// sweepLocked is sweep for the holder of the Domain lock.
-func (c *client) sweepLocked() {
-	for _, rt := range c.host.Runtimes() {
-		control.Sweep(rt.DomainPath(c.domain.ID))
-	}
 }
 
 // start starts a coordinator under the held lock and waits until it is ready.

@@ -278,6 +278,7 @@ func (s *server) attend() error {
 // lost reports a helper that ended by itself.
 func (s *server) lost(c handoff.Component, name string, child *proc.Child) {
 	reason := name + " " + child.Exit().String()
+	faults.Point("lost.rs.seen")
 	s.rep.log.Error("helper lost", "component", string(c), "reason", reason)
 	s.rep.send(handoff.KindHelperLost, handoff.HelperLost{Component: c, Reason: reason})
 }

@@ -23,9 +23,9 @@ import (
 	"lazaret.dev/lazaret/host/internal/spawn"
 	"lazaret.dev/lazaret/host/internal/store"
 	"lazaret.dev/lazaret/host/internal/trust"
+	"lazaret.dev/lazaret/host/internal/vital"
 	"lazaret.dev/lazaret/protocol"
 	"lazaret.dev/lazaret/protocol/faults"
-	"lazaret.dev/lazaret/protocol/handoff"
 	"lazaret.dev/lazaret/protocol/identity"
 	"lazaret.dev/lazaret/protocol/launch"
 	"lazaret.dev/lazaret/protocol/trace"
@@ -47,6 +47,7 @@ type coordinator struct {
 	self    identity.Identity // the Session Coordinator's
 	sandbox session.Sandbox
 	imgEnv  []string
+	signs   vital.Signs // of life
 
 	inbox chan func()   // what the loop is to do
 	done  chan struct{} // closed when the loop has ended
@@ -65,7 +66,6 @@ type coordinator struct {
 	sessions    map[string]*served
 	interactive map[string]bool
 	super       *spawn.Supervisor
-	vitals      []handoff.Proc // without which the generation cannot live
 	server      *control.Server
 	failure     *failure // why the generation failed: the first reason
 }

@@ -13,10 +13,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"lazaret.dev/lazaret/host/internal/config"
 	"lazaret.dev/lazaret/host/internal/generation"
 	"lazaret.dev/lazaret/host/internal/journal"
-	"lazaret.dev/lazaret/host/internal/netpolicy"
+	"lazaret.dev/lazaret/host/internal/lower"
 	"lazaret.dev/lazaret/host/internal/plan"
 	"lazaret.dev/lazaret/host/internal/recovery"
 	"lazaret.dev/lazaret/host/internal/session"
@@ -221,23 +220,23 @@ func begin(ctx context.Context, req *generation.Request, st *store.Store, log *s
 // furnish makes what the launch plan needs: the policy, the prepared lower and
 // its lease, the directories. It runs beside the supervisor's start.
 func (hc *coordinator) furnish(ctx context.Context) error {
-	net, err := derivePolicy(&hc.req.Domain)
+	net, err := plan.Policy(&hc.req.Domain)
 	if err != nil {
 		return err
 	}
 	for _, w := range net.Warnings {
 		hc.reporter.warn(w)
 	}
-	img, err := prepareImage(ctx, &hc.req, hc.reporter)
+	img, err := lower.Prepare(ctx, &hc.req, hc.reporter.progress, hc.reporter.warn)
 	if err != nil {
 		return err
 	}
 	hc.imgEnv = img.Config.Env
-	if err := hc.acquire(ctx, img); err != nil {
+	if err := hc.acquire(ctx, img.ID); err != nil {
 		return err
 	}
 	faults.Point("start.hc.leased")
-	if hc.plan, err = plan.Build(&hc.req, hc.ids, img.Prepared, net); err != nil {
+	if hc.plan, err = plan.Build(&hc.req, hc.ids, img, net); err != nil {
 		return err
 	}
 	faults.Point("start.hc.planned")
@@ -247,17 +246,21 @@ func (hc *coordinator) furnish(ctx context.Context) error {
 
 // acquire takes the prepared-lower lease. It is in the store before its file is
 // written, and the file is on the disk before anything is mounted (FR-22).
-func (hc *coordinator) acquire(ctx context.Context, img *preparedImage) error {
-	path, err := img.leasePath(&hc.req)
+func (hc *coordinator) acquire(ctx context.Context, prepared string) error {
+	path, err := lower.LeasePath(&hc.req, prepared)
 	if err != nil {
 		return err
 	}
-	if err := hc.journal.Leased(img.ID, path); err != nil {
+	if err := hc.journal.Leased(prepared, path); err != nil {
 		return err
 	}
 	faults.Point("start.hc.lease-row")
-	hc.lease, err = img.acquire(ctx, &hc.req)
-	return err
+	lease, err := lower.Acquire(ctx, &hc.req, prepared)
+	if err != nil {
+		return err
+	}
+	hc.lease = lease
+	return nil
 }
 
 // publication describes the control socket for the store.
@@ -282,22 +285,4 @@ func nsInode(path string) (nsIdentity, error) {
 		return nsIdentity{}, &os.PathError{Op: "stat", Path: path, Err: err}
 	}
 	return nsIdentity{Dev: st.Dev, Ino: st.Ino}, nil
-}
-
-// derivePolicy derives the generation's network policy from the configuration
-// and what is found on this host now (FR-19).
-func derivePolicy(d *config.Domain) (*netpolicy.Derived, error) {
-	facts, err := netpolicy.Gather(netpolicy.Machine{})
-	if err != nil {
-		return nil, err
-	}
-	return netpolicy.Derive(NetworkRules(d.Profile, d.Network), facts)
-}
-
-// NetworkRules are a profile's configured prefixes as rules.
-func NetworkRules(profile string, n config.Network) netpolicy.Rules {
-	return netpolicy.Rules{
-		Profile: profile, DefaultAllow: n.DefaultAllow, DefaultDeny: n.DefaultDeny,
-		AllowEgress: n.AllowEgress, DenyEgress: n.DenyEgress,
-	}
 }

@@ -27,6 +27,10 @@ const (
 	// lossGrace is how long the news of a lost sandbox may take to arrive.
 	lossGrace = 300 * time.Millisecond
 
+	// newsGrace is how long the news of a death that can be seen already may take
+	// to arrive.
+	newsGrace = 2 * time.Second
+
 	// statusStopped is what a session exits with that a stop of the Domain has
 	// ended: 128 + SIGTERM.
 	statusStopped = 143
@@ -125,6 +129,22 @@ func (hc *coordinator) close(id string) {
 			hc.pending = append(hc.pending, protocol.Closed{Session: id})
 		}
 	})
+}
+
+// awaitNews waits for the generation's end where something is dead that it
+// cannot live without: its death is seen here before it is reported, and a
+// session that were admitted meanwhile would fail with it. A client that is
+// refused looks once more, and finds the next generation.
+func (hc *coordinator) awaitNews() {
+	if hc.signs.Alive() {
+		return
+	}
+	faults.Point("lost.hc.foreseen")
+	select {
+	case <-hc.over:
+	case <-hc.done:
+	case <-time.After(newsGrace):
+	}
 }
 
 // run starts the session's command, carries its bytes, and returns the exit to

@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"time"
 
+	"lazaret.dev/lazaret/host/internal/generation"
 	"lazaret.dev/lazaret/host/internal/spawn"
 	"lazaret.dev/lazaret/host/internal/store"
 	"lazaret.dev/lazaret/protocol"
@@ -94,10 +96,16 @@ func (hc *coordinator) supervisorMessage(msg any) {
 		post(protocol.NetworkReady{Generation: id, Network: hc.plan.NetworkID, Readiness: m.Fingerprint})
 	case handoff.SandboxReady:
 		hc.ownProcess(store.RoleSandbox, store.Ownership{Proc: &m.Runsc})
-		hc.tasks.Go(hc.lookAtSandbox)
+		hc.tasks.Go(func() {
+			socket := filepath.Join(hc.req.RuntimeDir, generation.RunscSocket(hc.sandbox.ID))
+			if err := hc.signs.Sandbox(hc.sandbox.StateDir, socket); err != nil {
+				hc.log.Warn("cannot look at the sandbox", "err", err)
+			}
+		})
 		faults.Point("start.hc.sandbox-owned")
 		post(protocol.SandboxStarted{Generation: id})
 	case handoff.HelperLost:
+		faults.Point("lost.hc.told")
 		post(protocol.Lost{Generation: id, Component: component(m.Component), Reason: m.Reason})
 	case handoff.Failed:
 		hc.fail(m.Error, m.Hint)
@@ -109,7 +117,7 @@ func (hc *coordinator) supervisorMessage(msg any) {
 
 // ownProcess records a process without which the generation cannot live.
 func (hc *coordinator) ownProcess(role store.Role, o store.Ownership) {
-	hc.vitals = append(hc.vitals, *o.Proc)
+	hc.signs.Process(*o.Proc)
 	hc.journal.Owned(role, o)
 }
 

@@ -1,6 +1,7 @@
 // Package plan builds a generation's launch plan: it makes the directories that
 // the plan names, notes their identities, and describes the sandbox as one
-// value. It mounts and starts nothing. It runs in the Host Coordinator.
+// value. It mounts and starts nothing. It runs in the Host Coordinator; the CLI
+// has its policy to show.
 package plan
 
 import (

@@ -48,10 +48,12 @@ var processName = map[string]string{
 // scene is a scenario that has come to its point.
 type scene struct {
 	w       *world
+	point   string
 	mark    string
 	actor   *client   // the client that leads to the point
 	others  []*client // the other ones
 	reached int       // the pid at the point
+	broken  bool      // clients may have failed before anything is killed at the point
 	procs   []e2etest.Proc
 }
 
@@ -68,7 +70,7 @@ var errNotReached = errors.New("the point is not reached")
 
 // play plays the scenario of a point until somebody waits there.
 func (w *world) play(point string, mark string) (*scene, error) {
-	s := &scene{w: w, mark: mark}
+	s := &scene{w: w, point: point, mark: mark}
 	var reached func() int
 	scenario, _, _ := strings.Cut(point, ".")
 	before := func(n int) error {
@@ -112,7 +114,13 @@ func (w *world) play(point string, mark string) (*scene, error) {
 		if err = before(1); err == nil {
 			s.actor = w.start("stop", "--yes")
 		}
+	case "lost":
+		if err = before(1); err == nil {
+			s.broken = true
+			err = s.lose()
+		}
 	case "recover":
+		s.broken = true
 		if err = before(1); err == nil {
 			err = syscall.Kill(w.find("lazaret _coordinator", 0).PID, syscall.SIGKILL)
 			s.actor = w.session("mark", mark)
@@ -129,7 +137,7 @@ func (w *world) play(point string, mark string) (*scene, error) {
 		if s.actor.over() && scenario != "session" {
 			return s, fmt.Errorf("%w: lazaret %q has ended with status %d: %s", errNotReached, s.actor.cmd.Args[1:], s.actor.status(), s.actor.stderr.String())
 		}
-		if time.Now().After(deadline) || s.actor.isReady() && scenario != "join" && scenario != "session" && scenario != "end" {
+		if time.Now().After(deadline) || s.actor.isReady() && !slices.Contains([]string{"join", "session", "end", "lost"}, scenario) {
 			return s, errNotReached
 		}
 	}
@@ -242,8 +250,8 @@ func (s *scene) judge(c *client, kind string, victim int) error {
 	case 143:
 		ok = s.actor.cmd.Args[1] == "stop"
 	}
-	if kind == "cli" && victim != c.cmd.Process.Pid && s.actor.cmd.Args[1] != "stop" && status != 0 && !s.recovers() {
-		ok = false // another terminal's death is nothing to this one
+	if status != 0 && c.cmd.Process.Pid != victim && s.unharmed(c, kind) {
+		ok = false
 	}
 	if ok {
 		return nil
@@ -251,9 +259,38 @@ func (s *scene) judge(c *client, kind string, victim int) error {
 	return fmt.Errorf("lazaret %q: status %d, stdout %q, stderr %q", c.cmd.Args[1:], status, out, c.stderr.String())
 }
 
-// recovers says whether the scene's others have lost their coordinator before.
-func (s *scene) recovers() bool {
-	return len(s.others) > 0 && s.others[0].over() && s.others[0].status() == 125
+// unharmed says whether a client has to succeed though something else was
+// killed: another terminal, or anything at all before its session was asked for.
+func (s *scene) unharmed(c *client, kind string) bool {
+	switch s.point {
+	case "start.cli.ready", "join.cli.enrolled", "join.cli.authenticated":
+		return c == s.actor || kind == "cli"
+	}
+	return kind == "cli" && !s.broken && s.actor.cmd.Args[1] != "stop"
+}
+
+// lose kills slirp4netns, so that the scene's generation is lost. Where the loss
+// is to be seen before it is reported, it is not reported, and another client
+// comes.
+func (s *scene) lose() error {
+	reported := func() int { return 1 }
+	if s.point == "lost.hc.foreseen" {
+		reported = s.w.f.Hold("lost.rs.seen")
+	}
+	if err := syscall.Kill(s.w.find("slirp4netns", 0).PID, syscall.SIGKILL); err != nil {
+		return err
+	}
+	for deadline := time.Now().Add(patience); reported() == 0; time.Sleep(poll) {
+		if time.Now().After(deadline) {
+			return errors.New("the supervisor does not see that slirp4netns is lost")
+		}
+	}
+	if s.point == "lost.hc.foreseen" {
+		s.actor = s.w.session("mark", s.mark)
+	} else {
+		s.actor, s.others = s.others[0], nil
+	}
+	return nil
 }
 
 // awaitDeath waits for the end of a process that was killed: on a busy machine

@@ -22,7 +22,7 @@ const root = "../../../.."
 
 // pointName is how a point must be called: the scenario in which it is reached,
 // the process that reaches it, and the step.
-var pointName = regexp.MustCompile(`^(start|join|session|end|stop|recover|image)\.(cli|hc|rs)\.[a-z-]+$`)
+var pointName = regexp.MustCompile(`^(start|join|session|end|stop|lost|recover|image)\.(cli|hc|rs)\.[a-z-]+$`)
 
 // points are the names of all fault points, found in the sources, so that none
 // can be forgotten.

@@ -22,6 +22,7 @@ import (
 	_ "modernc.org/sqlite" // looks into stores whose coordinators are gone
 
 	"lazaret.dev/lazaret/cmd/lazaret/e2etest"
+	"lazaret.dev/lazaret/cmd/lazaret/e2etest/faulttest"
 )
 
 const (
@@ -39,7 +40,7 @@ const (
 type world struct {
 	t      *testing.T
 	h      *e2etest.Home
-	f      *e2etest.Faults
+	f      *faulttest.Faults
 	family family
 }
 
@@ -52,7 +53,7 @@ func newWorld(t *testing.T) *world {
 	w := &world{t: t, h: e2etest.New(t)}
 	w.h.Data = dataRoot(t)
 	w.h.Config(fmt.Sprintf("[profiles.small]\nimage = %q\n", e2etest.SmallImage(t)))
-	w.f = w.h.Faulty()
+	w.f = faulttest.New(t, w.h)
 	w.family.begin(t)
 	w.settle()
 	return w

@@ -8,12 +8,12 @@ import (
 	"testing"
 	"time"
 
-	"lazaret.dev/lazaret/cmd/lazaret/e2etest"
+	"lazaret.dev/lazaret/cmd/lazaret/e2etest/faulttest"
 	"lazaret.dev/lazaret/packaging/testnet/nettest"
 )
 
 // commit asks for one fault, "NAME WHERE", about one prefix, and for no other.
-func commit(f *e2etest.Faults, fault string, prefix int) {
+func commit(f *faulttest.Faults, fault string, prefix int) {
 	f.TakeBack()
 	name, where, _ := strings.Cut(fault, " ")
 	f.Ask(name, fmt.Sprintf("%s %d", where, prefix))
@@ -23,7 +23,7 @@ func commit(f *e2etest.Faults, fault string, prefix int) {
 // prevents publication, and is named. SR-5, FR-20.
 func TestMissingDeny(t *testing.T) {
 	n, h := world(t)
-	f := h.Faulty()
+	f := faulttest.New(t, h)
 	prefixes := denies(t, h)
 	if len(prefixes) < 10 {
 		t.Fatalf("only %v are denied", prefixes)
@@ -57,7 +57,7 @@ func TestMissingDeny(t *testing.T) {
 // own routes by and by nothing else.
 func TestAttackNeedsTheOuterDeny(t *testing.T) {
 	n, h := world(t)
-	f := h.Faulty()
+	f := faulttest.New(t, h)
 	i := slices.IndexFunc(denies(t, h), func(p netip.Prefix) bool { return p.String() == "10.0.0.0/8" })
 	commit(f, "drop-deny-late outer", i)
 	reached := attack(t, h, nettest.Private10)[nettest.Private10]

@@ -1,4 +1,7 @@
-package e2etest
+// Package faulttest is the test's end of the fault points (protocol/faults): an
+// installation that has them, and requests to it. It is used by end-to-end
+// tests only and runs in their processes.
+package faulttest
 
 import (
 	"errors"
@@ -8,26 +11,26 @@ import (
 	"strconv"
 	"testing"
 
+	"lazaret.dev/lazaret/cmd/lazaret/e2etest"
 	"lazaret.dev/lazaret/protocol/testgate"
 )
 
-// Faults is an installation with fault points (package protocol/faults), and
-// the test's end of them.
+// Faults is an installation with fault points.
 type Faults struct {
 	tb   testing.TB
 	dir  string
 	word int // of the newest Hold
 }
 
-// Faulty gives the home an installation that has fault points.
-func (h *Home) Faulty() *Faults {
-	h.tb.Helper()
-	testgate.Need(h.tb, testgate.Faults)
+// New gives a home an installation that has fault points.
+func New(tb testing.TB, h *e2etest.Home) *Faults {
+	tb.Helper()
+	testgate.Need(tb, testgate.Faults)
 	h.Tree = filepath.Join(h.Dir, "tree")
-	f := &Faults{tb: h.tb, dir: filepath.Join(h.Tree, "faults")}
+	f := &Faults{tb: tb, dir: filepath.Join(h.Tree, "faults")}
 	for _, d := range []string{"bin", "libexec/lazaret", "faults"} {
 		if err := os.MkdirAll(filepath.Join(h.Tree, d), 0o755); err != nil {
-			h.tb.Fatal(err)
+			tb.Fatal(err)
 		}
 	}
 	built := func(name string) string { return filepath.Join(testgate.Tree(), name) }
@@ -41,19 +44,19 @@ func (h *Home) Faulty() *Faults {
 	} {
 		b, err := os.ReadFile(from)
 		if err != nil {
-			h.tb.Fatal(err)
+			tb.Fatal(err)
 		}
 		if err := os.WriteFile(filepath.Join(h.Tree, to), b, 0o755); err != nil {
-			h.tb.Fatal(err)
+			tb.Fatal(err)
 		}
 	}
 	for _, name := range []string{"libexec/lazaret/runsc", "image"} {
 		from, err := filepath.Abs(built(name))
 		if err != nil {
-			h.tb.Fatal(err)
+			tb.Fatal(err)
 		}
 		if err := os.Symlink(from, filepath.Join(h.Tree, name)); err != nil {
-			h.tb.Fatal(err)
+			tb.Fatal(err)
 		}
 	}
 	return f
