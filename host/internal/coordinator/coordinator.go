@@ -13,6 +13,7 @@ import (
 	"errors"
 	"io"
 	"log/slog"
+	"os"
 	"sync"
 	"time"
 
@@ -37,7 +38,8 @@ type coordinator struct {
 	began    time.Time
 	log      *slog.Logger
 	logDir   string
-	reporter *reporter
+	superLog *os.File // the supervisor's
+	reporter *generation.Reporter
 	journal  *journal.Journal
 
 	ids     generation.ComponentIDs
@@ -259,7 +261,7 @@ func (hc *coordinator) publish(ctx context.Context) {
 	hc.pending = append(hc.pending, protocol.Published{})
 	hc.after = append(hc.after, func() {
 		faults.Point("start.hc.publication-row")
-		hc.reporter.ready()
+		hc.reporter.Ready()
 	})
 	hc.tasks.Go(func() { hc.keepHouse(ctx) })
 	hc.tasks.Go(func() {

@@ -61,11 +61,12 @@ func Main() error {
 	defer cancel()
 
 	faults.Point("start.hc.entered")
-	r := &reporter{seq: seq}
+	r := generation.NewReporter(seq)
+	logDir := ""
 	req, err := receiveRequest(seq)
 	if err == nil {
-		r.logDir = req.LogDir
-		go watchStarter(seq, r, cancel) // ends when the handshake does
+		logDir = req.LogDir
+		go r.Watch(cancel) // ends when the handshake does
 		err = serveGeneration(ctx, req, lock, log, r)
 		if ctx.Err() != nil && errors.Is(err, context.Canceled) {
 			err = errAsked // whatever step it was that noticed
@@ -73,7 +74,7 @@ func Main() error {
 	}
 	if err != nil {
 		log.Error("coordinator failed", "err", err)
-		r.failed(err.Error(), hintOf(err))
+		r.Failed(err.Error(), hintOf(err), logDir)
 	}
 	return err
 }
@@ -93,25 +94,8 @@ func receiveRequest(seq *wire.Seq) (*generation.Request, error) {
 	return generation.DecodeRequest(p.Files[0], hdr.Size)
 }
 
-// watchStarter ends a start whose CLI has gone: nobody waits for it any more.
-func watchStarter(seq *wire.Seq, r *reporter, cancel context.CancelFunc) {
-	for {
-		p, err := seq.Recv()
-		if err != nil {
-			break
-		}
-		p.CloseFiles()
-	}
-	r.mu.Lock()
-	over := r.over
-	r.mu.Unlock()
-	if !over {
-		cancel()
-	}
-}
-
 // serveGeneration prepares, runs and ends one generation.
-func serveGeneration(ctx context.Context, req *generation.Request, lock *os.File, log *slog.Logger, r *reporter) error {
+func serveGeneration(ctx context.Context, req *generation.Request, lock *os.File, log *slog.Logger, r *generation.Reporter) error {
 	if err := generation.NoteHolder(lock, generation.Holder{PID: os.Getpid(), Since: time.Now(), RuntimeDir: req.RuntimeDir}); err != nil {
 		return err
 	}
@@ -137,7 +121,7 @@ func serveGeneration(ctx context.Context, req *generation.Request, lock *os.File
 	if err != nil {
 		return err
 	}
-	defer r.supervisorLog.Close()
+	defer hc.superLog.Close()
 	hc.loop(ctx)
 	if hc.server != nil {
 		hc.server.Close(closeGrace)
@@ -177,7 +161,7 @@ func raiseFileLimit() error {
 }
 
 // begin makes a generation and puts it on record, before anything of it exists.
-func begin(ctx context.Context, req *generation.Request, st *store.Store, log *slog.Logger, r *reporter) (*coordinator, error) {
+func begin(ctx context.Context, req *generation.Request, st *store.Store, log *slog.Logger, r *generation.Reporter) (*coordinator, error) {
 	hc := &coordinator{
 		req: *req, began: time.Now(), log: log, logDir: req.LogDir, reporter: r,
 		inbox: make(chan func()), done: make(chan struct{}), over: make(chan struct{}),
@@ -199,14 +183,14 @@ func begin(ctx context.Context, req *generation.Request, st *store.Store, log *s
 	if err != nil {
 		return nil, err
 	}
-	if r.supervisorLog, err = generation.OpenLog(filepath.Join(req.LogDir, "supervisor.log")); err != nil {
+	if hc.superLog, err = generation.OpenLog(filepath.Join(req.LogDir, "supervisor.log")); err != nil {
 		return nil, err
 	}
 	if err := st.BeginGeneration(ctx, store.New{
 		ID: req.Generation, Phase: protocol.Starting, BootID: self.BootID, ConfigFingerprint: req.Fingerprint(),
 		CoordinatorID: hc.ids.Coordinator, SandboxID: hc.ids.Sandbox, NetworkID: hc.ids.Network,
 	}); err != nil {
-		_ = r.supervisorLog.Close()
+		_ = hc.superLog.Close()
 		return nil, err
 	}
 	faults.Point("start.hc.begun")
@@ -225,9 +209,9 @@ func (hc *coordinator) furnish(ctx context.Context) error {
 		return err
 	}
 	for _, w := range net.Warnings {
-		hc.reporter.warn(w)
+		hc.reporter.Warn(w)
 	}
-	img, err := lower.Prepare(ctx, &hc.req, hc.reporter.progress, hc.reporter.warn)
+	img, err := lower.Prepare(ctx, &hc.req, hc.reporter.Progress, hc.reporter.Warn)
 	if err != nil {
 		return err
 	}

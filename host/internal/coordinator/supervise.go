@@ -27,7 +27,7 @@ func (hc *coordinator) launch(ctx context.Context) {
 	furnished := make(chan error, 1)
 	hc.tasks.Go(func() { furnished <- hc.furnish(ctx) })
 	hc.tasks.Go(func() {
-		super, err := spawn.Supervise(ctx, hc.req.Tools.Supervisor, hc.req.Mapping, hc.reporter.supervisorLog)
+		super, err := spawn.Supervise(ctx, hc.req.Tools.Supervisor, hc.req.Mapping, hc.superLog)
 		if ferr := <-furnished; ferr != nil {
 			err = ferr // what the user can mend comes first
 		}
@@ -54,7 +54,7 @@ func (hc *coordinator) launched(super *spawn.Supervisor, err error) {
 	hc.ownProcess(store.RoleSupervisor, store.Ownership{Proc: &hello.Proc, MntNS: hello.MntNS})
 	faults.Point("start.hc.supervisor-owned")
 	hc.pending = append(hc.pending, protocol.SupervisorStarted{Generation: hc.req.Generation}, protocol.Leased{Prepared: hc.plan.Rootfs.PreparedID})
-	hc.reporter.phase(pc.PhaseNetwork)
+	hc.reporter.Progress(pc.Progress{Phase: pc.PhaseNetwork})
 	hc.tasks.Go(func() { hc.receive(super) })
 	if hc.state.Phase != protocol.Starting {
 		hc.stopSupervisor() // the generation was ended while the supervisor started
@@ -155,7 +155,7 @@ func (hc *coordinator) checkReadiness(m handoff.NetworkReady) error {
 
 func (hc *coordinator) startSandbox() {
 	faults.Point("start.hc.gate")
-	hc.reporter.phase(pc.PhaseSandbox)
+	hc.reporter.Progress(pc.Progress{Phase: pc.PhaseSandbox})
 	if err := hc.super.StartSandbox(); err != nil {
 		hc.lose(protocol.ComponentSandbox, fmt.Errorf("start the sandbox: %w", err))
 	}
