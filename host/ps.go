@@ -214,7 +214,11 @@ func stopOne(ctx context.Context, r running, o StopOptions) error {
 	if err != nil {
 		return err
 	}
-	if err := control.Stop(ctx, conn, pc.StopRequest{By: fmt.Sprintf("lazaret stop, process %d", os.Getpid())}); err != nil {
+	err = control.Stop(ctx, conn, pc.StopRequest{By: fmt.Sprintf("lazaret stop, process %d", os.Getpid())})
+	if errors.Is(err, control.ErrNotPublished) {
+		return nil // as above
+	}
+	if err != nil {
 		return err
 	}
 	o.UI.Notice("stopped Domain " + s.DomainID)

@@ -60,15 +60,16 @@ func Dial(ctx context.Context, dir, profile, domainID string) (*Conn, error) {
 }
 
 // Ask asks a coordinator what runs in its Domain, and closes the connection.
+// ErrNotPublished says that the coordinator has ended meanwhile.
 func Ask(c *Conn) (*control.Status, error) {
 	defer c.Close()
 	_ = c.t.NetConn().SetDeadline(time.Now().Add(greetTimeout))
 	if err := c.Write(control.FrameAsk, nil); err != nil {
-		return nil, fmt.Errorf("ask coordinator: %w", err)
+		return nil, fmt.Errorf("ask coordinator: %w", notPublished(err))
 	}
 	typ, payload, err := c.Read()
 	if err != nil {
-		return nil, fmt.Errorf("ask coordinator: %w", err)
+		return nil, fmt.Errorf("ask coordinator: %w", notPublished(err))
 	}
 	if typ != control.FrameStatus {
 		return nil, fmt.Errorf("ask coordinator: unexpected frame %q", typ)
@@ -81,13 +82,13 @@ func Ask(c *Conn) (*control.Status, error) {
 }
 
 // Stop asks a coordinator to end its generation, and returns when the
-// coordinator has gone.
+// coordinator has gone. ErrNotPublished says that it had before it was asked.
 func Stop(ctx context.Context, c *Conn, req control.StopRequest) error {
 	defer c.Close()
 	stop := context.AfterFunc(ctx, func() { _ = c.Close() })
 	defer stop()
 	if err := c.WriteJSON(control.FrameStop, req); err != nil {
-		return fmt.Errorf("stop the Domain: %w", err)
+		return fmt.Errorf("stop the Domain: %w", notPublished(err))
 	}
 	faults.Point("stop.cli.asked")
 	for {

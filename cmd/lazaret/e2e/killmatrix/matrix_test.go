@@ -210,8 +210,8 @@ func (s *scene) kill(kind string) (took time.Duration, err error) {
 	if err := syscall.Kill(victim.PID, syscall.SIGKILL); err != nil {
 		return 0, err
 	}
-	w.f.TakeBack()
 	awaitDeath(victim)
+	w.f.TakeBack()
 	took, err = w.next(marks)
 	return took, errors.Join(err, s.finish(kind, victim.PID, died))
 }
