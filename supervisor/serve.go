@@ -11,14 +11,15 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"lazaret.dev/lazaret/protocol/faults"
 	"lazaret.dev/lazaret/protocol/handoff"
 	"lazaret.dev/lazaret/protocol/launch"
 	"lazaret.dev/lazaret/protocol/netpolicy"
 	"lazaret.dev/lazaret/protocol/wire"
 	"lazaret.dev/lazaret/supervisor/internal/arp"
-	"lazaret.dev/lazaret/supervisor/internal/faults"
 	"lazaret.dev/lazaret/supervisor/internal/launcher"
 	"lazaret.dev/lazaret/supervisor/internal/mounts"
+	"lazaret.dev/lazaret/supervisor/internal/netfaults"
 	"lazaret.dev/lazaret/supervisor/internal/netns"
 	"lazaret.dev/lazaret/supervisor/internal/proc"
 	"lazaret.dev/lazaret/supervisor/internal/runsc"
@@ -85,6 +86,7 @@ func serve(args []string, stderr io.Writer) int {
 
 	err = errors.Join(launcher.ArmDeath(unix.Signal(*death), *parent), adoptOrphans())
 	if err == nil {
+		faults.Point("start.rs.serving")
 		err = s.bringUp()
 	}
 	if err == nil {
@@ -138,6 +140,7 @@ func (s *server) bringUp() error {
 	if err := s.attest(); err != nil {
 		return &stepError{"network", err}
 	}
+	faults.Point("start.rs.network-ready")
 	// Late packets are no failure: without it the first answers come late.
 	if err := arp.Announce(netpolicy.TapName, s.plan.Network.Address.Addr()); err != nil {
 		s.rep.log.Warn("announce", "error", err.Error())
@@ -145,7 +148,8 @@ func (s *server) bringUp() error {
 	if err := s.expectStart(); err != nil {
 		return err
 	}
-	if f := faults.Read().DropDenyLate; f != netns.NoFault {
+	faults.Point("start.rs.gate-open")
+	if f := netfaults.Read().DropDenyLate; f != netns.NoFault {
 		if err := s.dropRoute(f); err != nil {
 			return err
 		}
@@ -155,6 +159,7 @@ func (s *server) bringUp() error {
 		return &stepError{"sandbox", err}
 	}
 	s.runsc = client
+	faults.Point("start.rs.runsc-started")
 	return s.awaitSandbox()
 }
 
@@ -178,6 +183,7 @@ func (s *server) attest() error {
 		return fmt.Errorf("slirp4netns %s", s.slirp.Child.Exit())
 	default:
 	}
+	faults.Point("start.rs.attested")
 	p := s.plan
 	s.rep.send(handoff.KindNetworkReady, handoff.NetworkReady{
 		Fingerprint: netpolicy.Fingerprint(p.DomainID, p.Generation, p.ConfigFingerprint, p.NetworkID, p.Network.Digest(), ns.Dev, ns.Ino),
@@ -247,7 +253,9 @@ func (s *server) awaitSandbox() error {
 	if err != nil {
 		return &stepError{"sandbox", err}
 	}
+	faults.Point("start.rs.sandbox-runs")
 	s.rep.send(handoff.KindSandboxReady, handoff.SandboxReady{Runsc: id})
+	faults.Point("start.rs.sandbox-ready")
 	return nil
 }
 
@@ -270,6 +278,7 @@ func (s *server) attend() error {
 // lost reports a helper that ended by itself.
 func (s *server) lost(c handoff.Component, name string, child *proc.Child) {
 	reason := name + " " + child.Exit().String()
+	faults.Point("lost.rs.seen")
 	s.rep.log.Error("helper lost", "component", string(c), "reason", reason)
 	s.rep.send(handoff.KindHelperLost, handoff.HelperLost{Component: c, Reason: reason})
 }
@@ -294,6 +303,7 @@ func (s *server) leaseEnd(err error) error {
 // the exit status. A failure that caused it is reported first, and then
 // nothing else is, since the report is the conversation's last message.
 func (s *server) tearDown(cause error) int {
+	faults.Point("end.rs.stop-received")
 	limit := time.AfterFunc(teardownLimit, func() {
 		s.rep.log.Error("teardown takes too long")
 		_ = unix.Kill(os.Getpid(), unix.SIGKILL)
@@ -308,7 +318,7 @@ func (s *server) tearDown(cause error) int {
 		run       func() error
 	}{
 		{handoff.ComponentSandbox, s.stopSandbox},
-		{handoff.ComponentNetwork, func() error { return s.slirp.Stop(2 * time.Second) }},
+		{handoff.ComponentNetwork, s.stopNetwork},
 		{handoff.ComponentMounts, func() error { return mounts.Cleanup(s.plan) }},
 	} {
 		err := step.run()
@@ -322,10 +332,19 @@ func (s *server) tearDown(cause error) int {
 			s.rep.send(handoff.KindStopped, handoff.Stopped{Component: step.component})
 		}
 	}
+	faults.Point("end.rs.stopped")
 	if quiet {
 		return exitFailed
 	}
 	return 0
+}
+
+// stopNetwork ends slirp4netns.
+func (s *server) stopNetwork() error {
+	faults.Point("end.rs.sandbox-reported")
+	err := s.slirp.Stop(2 * time.Second)
+	faults.Point("end.rs.network-stopped")
+	return err
 }
 
 // stopSandbox ends the runsc client and whatever it left behind.
@@ -336,5 +355,7 @@ func (s *server) stopSandbox() error {
 	if err := s.runsc.Stop(context.Background()); err != nil {
 		return err
 	}
-	return reapOrphans(s.slirp.Child.PID)
+	err := reapOrphans(s.slirp.Child.PID)
+	faults.Point("end.rs.sandbox-stopped")
+	return err
 }

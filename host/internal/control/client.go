@@ -18,6 +18,7 @@ import (
 	"lazaret.dev/lazaret/host/internal/claim"
 	"lazaret.dev/lazaret/host/internal/trust"
 	"lazaret.dev/lazaret/protocol/control"
+	"lazaret.dev/lazaret/protocol/faults"
 	"lazaret.dev/lazaret/protocol/identity"
 )
 
@@ -41,6 +42,7 @@ func Dial(ctx context.Context, dir, profile, domainID string) (*Conn, error) {
 	if err != nil {
 		return nil, err
 	}
+	faults.Point("join.cli.enrolled")
 	cfg, err := trust.ClientConfig(key, reply.Certificate, reply.Anchor, identity.Identity{
 		Role: identity.RoleCoordinator, Profile: profile, DomainID: domainID,
 		Generation: reply.Generation, Component: reply.Coordinator,
@@ -62,6 +64,7 @@ func Dial(ctx context.Context, dir, profile, domainID string) (*Conn, error) {
 		}
 		return nil, fmt.Errorf("authenticate coordinator: %w", err)
 	}
+	faults.Point("join.cli.authenticated")
 	c := newConn(t)
 	c.sockets = sockets
 	return c, nil
@@ -77,15 +80,16 @@ func (c *Conn) Sweep() {
 }
 
 // Ask asks a coordinator what runs in its Domain, and closes the connection.
+// ErrNotPublished says that the coordinator has ended meanwhile.
 func Ask(c *Conn) (*control.Status, error) {
 	defer c.Close()
 	_ = c.t.NetConn().SetDeadline(time.Now().Add(greetTimeout))
 	if err := c.Write(control.FrameAsk, nil); err != nil {
-		return nil, fmt.Errorf("ask coordinator: %w", err)
+		return nil, fmt.Errorf("ask coordinator: %w", notPublished(err))
 	}
 	typ, payload, err := c.Read()
 	if err != nil {
-		return nil, fmt.Errorf("ask coordinator: %w", err)
+		return nil, fmt.Errorf("ask coordinator: %w", notPublished(err))
 	}
 	if typ != control.FrameStatus {
 		return nil, fmt.Errorf("ask coordinator: unexpected frame %q", typ)
@@ -98,14 +102,15 @@ func Ask(c *Conn) (*control.Status, error) {
 }
 
 // Stop asks a coordinator to end its generation, and returns when the
-// coordinator has gone.
+// coordinator has gone. ErrNotPublished says that it had before it was asked.
 func Stop(ctx context.Context, c *Conn, req control.StopRequest) error {
 	defer c.Close()
 	stop := context.AfterFunc(ctx, func() { _ = c.Close() })
 	defer stop()
 	if err := c.WriteJSON(control.FrameStop, req); err != nil {
-		return fmt.Errorf("stop the Domain: %w", err)
+		return fmt.Errorf("stop the Domain: %w", notPublished(err))
 	}
+	faults.Point("stop.cli.asked")
 	for {
 		if _, _, err := c.Read(); err != nil {
 			return ctx.Err() // the end of the connection is the answer

@@ -131,6 +131,23 @@ func TestCloseLetsHandlersFinish(t *testing.T) {
 	}
 }
 
+// A coordinator that goes between the connection and the question is no longer
+// published, which is no failure of whoever asks.
+func TestAskTheLeaving(t *testing.T) {
+	dir, s := listen(t, echo)
+	if err := s.Publish(); err != nil {
+		t.Fatal(err)
+	}
+	c, err := control.Dial(t.Context(), dir, profile, domain)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Close(0)
+	if _, err := control.Ask(c); !errors.Is(err, control.ErrNotPublished) {
+		t.Errorf("ask: %v", err)
+	}
+}
+
 // A coordinator of another Domain is none.
 func TestDialDemandsItsDomain(t *testing.T) {
 	dir, s := listen(t, echo)

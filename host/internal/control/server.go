@@ -28,6 +28,7 @@ import (
 	"lazaret.dev/lazaret/host/internal/claim"
 	"lazaret.dev/lazaret/host/internal/trust"
 	"lazaret.dev/lazaret/protocol/control"
+	"lazaret.dev/lazaret/protocol/faults"
 	"lazaret.dev/lazaret/protocol/identity"
 	"lazaret.dev/lazaret/protocol/wire"
 )
@@ -85,6 +86,7 @@ func Listen(ctx context.Context, dir string, self identity.Identity, anchor *tru
 	if s.control, err = s.bind(control.ControlSocket); err != nil {
 		return nil, err
 	}
+	faults.Point("start.hc.half-bound")
 	if s.enroll, err = s.bind(control.EnrollSocket); err != nil {
 		_ = s.control.Close()
 		return nil, err
@@ -123,6 +125,7 @@ func (s *Server) Publish() error {
 		if err := claim.Move(s.staged(filepath.Base(file.Path)), file.Path); err != nil {
 			return fmt.Errorf("publish control socket: %w", err)
 		}
+		faults.Point("start.hc.half-published")
 	}
 	return nil
 }
@@ -132,6 +135,7 @@ func (s *Server) Publish() error {
 func (s *Server) Withdraw() {
 	for _, file := range []claim.File{s.enroll.file, s.control.file} {
 		_ = claim.Remove(file, true)
+		faults.Point("end.hc.half-withdrawn")
 		_ = claim.Unlink(s.staged(filepath.Base(file.Path)))
 	}
 }
@@ -214,6 +218,7 @@ func (s *Server) issue(c *net.UnixConn, reply *control.EnrollReply) error {
 	if reply.Certificate, err = s.anchor.Issue(id, ed25519.PublicKey(req.PublicKey)); err != nil {
 		return err
 	}
+	faults.Point("join.hc.certified")
 	reply.Anchor = s.anchor.Certificate()
 	reply.Coordinator = s.self.Component
 	reply.Generation = s.self.Generation

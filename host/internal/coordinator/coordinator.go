@@ -13,6 +13,7 @@ import (
 	"errors"
 	"io"
 	"log/slog"
+	"os"
 	"sync"
 	"time"
 
@@ -24,7 +25,9 @@ import (
 	"lazaret.dev/lazaret/host/internal/spawn"
 	"lazaret.dev/lazaret/host/internal/store"
 	"lazaret.dev/lazaret/host/internal/trust"
+	"lazaret.dev/lazaret/host/internal/vital"
 	"lazaret.dev/lazaret/protocol"
+	"lazaret.dev/lazaret/protocol/faults"
 	"lazaret.dev/lazaret/protocol/identity"
 	"lazaret.dev/lazaret/protocol/launch"
 	"lazaret.dev/lazaret/protocol/trace"
@@ -36,7 +39,8 @@ type coordinator struct {
 	began    time.Time
 	log      *slog.Logger
 	logDir   string
-	reporter *reporter
+	superLog *os.File // the supervisor's
+	reporter *generation.Reporter
 	journal  *journal.Journal
 
 	ids     generation.ComponentIDs
@@ -47,6 +51,7 @@ type coordinator struct {
 	self    identity.Identity // the Session Coordinator's
 	sandbox session.Sandbox
 	imgEnv  []string
+	signs   vital.Signs // of life
 
 	inbox chan func()   // what the loop is to do
 	done  chan struct{} // closed when the loop has ended
@@ -180,6 +185,7 @@ func (hc *coordinator) perform(ctx context.Context, eff protocol.Effect) bool {
 	case protocol.RecordIntent:
 		hc.journal.Intent(store.Role(eff.Role))
 	case protocol.LaunchSupervisor:
+		faults.Point("start.hc.supervisor-intended")
 		hc.launch(ctx)
 	case protocol.StartSandbox:
 		hc.startSandbox()
@@ -190,7 +196,9 @@ func (hc *coordinator) perform(ctx context.Context, eff protocol.Effect) bool {
 	case protocol.Publish:
 		hc.publish(ctx)
 	case protocol.Admit:
+		faults.Point("join.hc.admitting")
 		hc.journal.Admitted(eff.Session, hc.interactive[eff.Session])
+		faults.Point("join.hc.admitted")
 		hc.answer(eff.Session, answer{admitted: true})
 	case protocol.Refuse:
 		delete(hc.sessions, eff.Session)
@@ -198,8 +206,11 @@ func (hc *coordinator) perform(ctx context.Context, eff protocol.Effect) bool {
 	case protocol.EndSession:
 		hc.endSession(ctx, eff.Session)
 	case protocol.Withdraw:
+		faults.Point("end.hc.withdrawing")
 		hc.server.Withdraw()
+		faults.Point("end.hc.withdrawn")
 		hc.journal.Withdrawn(hc.state.Phase)
+		faults.Point("end.hc.withdrawal-row")
 	case protocol.EndAll:
 		hc.endAll(eff)
 	case protocol.StopSupervisor:
@@ -230,11 +241,14 @@ func (hc *coordinator) issueTrust(ctx context.Context) {
 		return
 	}
 	hc.server = server
+	faults.Point("start.hc.bound")
 	hc.pending = append(hc.pending, protocol.TrustIssued{})
 }
 
 func (hc *coordinator) publish(ctx context.Context) {
+	faults.Point("start.hc.publishing")
 	err := hc.journal.Claimed(store.RolePublication, store.Ownership{Files: claim.Identities(hc.server.Sockets())})
+	faults.Point("start.hc.publication-claimed")
 	if err == nil {
 		err = hc.server.Publish()
 	}
@@ -243,8 +257,12 @@ func (hc *coordinator) publish(ctx context.Context) {
 		hc.lose(protocol.ComponentSandbox, err)
 		return
 	}
+	faults.Point("start.hc.published")
 	hc.pending = append(hc.pending, protocol.Published{})
-	hc.after = append(hc.after, hc.reporter.ready)
+	hc.after = append(hc.after, func() {
+		faults.Point("start.hc.publication-row")
+		hc.reporter.Ready()
+	})
 	hc.tasks.Go(func() { hc.keepHouse(ctx) })
 	hc.tasks.Go(func() {
 		select {
@@ -266,6 +284,7 @@ func (hc *coordinator) answer(id string, a answer) {
 func (hc *coordinator) endAll(eff protocol.EndAll) {
 	hc.ending = eff
 	close(hc.over)
+	faults.Point("stop.hc.ending")
 	for _, s := range hc.sessions {
 		s.cancel()
 	}
@@ -279,11 +298,13 @@ func (hc *coordinator) release() {
 	default:
 		close(hc.over)
 	}
+	faults.Point("end.hc.releasing")
 	if hc.lease != nil {
 		if err := hc.lease.Close(); err != nil {
 			hc.log.Error("cannot release the prepared-lower lease", "err", err)
 		}
 	}
+	faults.Point("end.hc.lease-file")
 	// What is on record goes before its record does.
 	if hc.server != nil {
 		hc.server.Withdraw()
@@ -291,10 +312,12 @@ func (hc *coordinator) release() {
 	if err := hc.dirs.Leave(hc.req.RuntimeDir, hc.req.Generation); err != nil {
 		hc.log.Error("cannot clear the runtime directory", "err", err)
 	}
+	faults.Point("end.hc.cleared")
 	outcome := "ended"
 	if hc.failure != nil {
 		outcome = hc.failure.text
 	}
 	hc.journal.Ended(outcome)
+	faults.Point("end.hc.ended")
 	hc.trace.Over(outcome)
 }

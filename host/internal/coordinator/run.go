@@ -15,6 +15,7 @@ import (
 
 	"lazaret.dev/lazaret/host/internal/generation"
 	"lazaret.dev/lazaret/host/internal/journal"
+	"lazaret.dev/lazaret/host/internal/lower"
 	"lazaret.dev/lazaret/host/internal/plan"
 	"lazaret.dev/lazaret/host/internal/recovery"
 	"lazaret.dev/lazaret/host/internal/session"
@@ -23,6 +24,7 @@ import (
 	"lazaret.dev/lazaret/host/internal/trust"
 	"lazaret.dev/lazaret/protocol"
 	pc "lazaret.dev/lazaret/protocol/control"
+	"lazaret.dev/lazaret/protocol/faults"
 	"lazaret.dev/lazaret/protocol/identity"
 	"lazaret.dev/lazaret/protocol/trace"
 	"lazaret.dev/lazaret/protocol/wire"
@@ -58,11 +60,13 @@ func Main() error {
 	ctx, cancel := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
 	defer cancel()
 
-	r := &reporter{seq: seq}
+	faults.Point("start.hc.entered")
+	r := generation.NewReporter(seq)
+	logDir := ""
 	req, err := receiveRequest(seq)
 	if err == nil {
-		r.logDir = req.LogDir
-		go watchStarter(seq, r, cancel) // ends when the handshake does
+		logDir = req.LogDir
+		go r.Watch(cancel) // ends when the handshake does
 		err = serveGeneration(ctx, req, lock, log, r)
 		if ctx.Err() != nil && errors.Is(err, context.Canceled) {
 			err = errAsked // whatever step it was that noticed
@@ -70,7 +74,7 @@ func Main() error {
 	}
 	if err != nil {
 		log.Error("coordinator failed", "err", err)
-		r.failed(err.Error(), hintOf(err))
+		r.Failed(err.Error(), hintOf(err), logDir)
 	}
 	return err
 }
@@ -90,28 +94,14 @@ func receiveRequest(seq *wire.Seq) (*generation.Request, error) {
 	return generation.DecodeRequest(p.Files[0], hdr.Size)
 }
 
-// watchStarter ends a start whose CLI has gone: nobody waits for it any more.
-func watchStarter(seq *wire.Seq, r *reporter, cancel context.CancelFunc) {
-	for {
-		p, err := seq.Recv()
-		if err != nil {
-			break
-		}
-		p.CloseFiles()
-	}
-	r.mu.Lock()
-	over := r.over
-	r.mu.Unlock()
-	if !over {
-		cancel()
-	}
-}
-
 // serveGeneration prepares, runs and ends one generation.
-func serveGeneration(ctx context.Context, req *generation.Request, lock *os.File, log *slog.Logger, r *reporter) error {
+func serveGeneration(ctx context.Context, req *generation.Request, lock *os.File, log *slog.Logger, r *generation.Reporter) error {
+	// The starter has made it. What is in it after a failure is for recovery.
+	defer os.Remove(req.RuntimeDir) //nolint:errcheck // there is nothing to remove, as a rule
 	if err := generation.NoteHolder(lock, generation.Holder{PID: os.Getpid(), Since: time.Now(), RuntimeDir: req.RuntimeDir}); err != nil {
 		return err
 	}
+	faults.Point("start.hc.holder-noted")
 	if err := spawn.RaiseFileLimit(); err != nil {
 		return err
 	}
@@ -120,6 +110,7 @@ func serveGeneration(ctx context.Context, req *generation.Request, lock *os.File
 		return err
 	}
 	defer st.Close()
+	faults.Point("start.hc.store-open")
 	tr := trace.New(log)
 	state, err := recovery.Recover(ctx, recovery.Domain{
 		ID: req.Domain.ID, DataRoot: req.Domain.DataRoot, Root: req.Domain.DomainDir, RuntimeDirs: []string{req.RuntimeDir},
@@ -127,17 +118,20 @@ func serveGeneration(ctx context.Context, req *generation.Request, lock *os.File
 	if err != nil {
 		return err
 	}
+	faults.Point("recover.hc.ended")
 	hc, err := begin(ctx, req, state, tr, st, log, r)
 	if err != nil {
 		return err
 	}
-	defer r.supervisorLog.Close()
+	defer hc.superLog.Close()
 	hc.loop(ctx)
 	if hc.server != nil {
 		hc.server.Close(closeGrace)
 	}
 	hc.tasks.Wait()
+	faults.Point("end.hc.leaving")
 	hc.leave() //nolint:contextcheck // it cleans up after a cancelled context too
+	faults.Point("end.hc.left")
 	if hc.failure != nil {
 		return &startError{*hc.failure}
 	}
@@ -154,7 +148,7 @@ func (e *startError) Error() string { return e.text }
 func (e *startError) Hint() string  { return e.hint }
 
 // begin makes a generation and puts it on record, before anything of it exists.
-func begin(ctx context.Context, req *generation.Request, state protocol.State, tr *trace.Writer, st *store.Store, log *slog.Logger, r *reporter) (*coordinator, error) {
+func begin(ctx context.Context, req *generation.Request, state protocol.State, tr *trace.Writer, st *store.Store, log *slog.Logger, r *generation.Reporter) (*coordinator, error) {
 	hc := &coordinator{
 		req: *req, began: time.Now(), log: log, logDir: req.LogDir, reporter: r,
 		inbox: make(chan func()), done: make(chan struct{}), over: make(chan struct{}),
@@ -176,7 +170,7 @@ func begin(ctx context.Context, req *generation.Request, state protocol.State, t
 	if err != nil {
 		return nil, err
 	}
-	if r.supervisorLog, err = generation.OpenLog(filepath.Join(req.LogDir, "supervisor.log")); err != nil {
+	if hc.superLog, err = generation.OpenLog(filepath.Join(req.LogDir, "supervisor.log")); err != nil {
 		return nil, err
 	}
 	if err := st.BeginGeneration(ctx, store.New{
@@ -184,11 +178,13 @@ func begin(ctx context.Context, req *generation.Request, state protocol.State, t
 		CoordinatorID: hc.ids.Coordinator, SandboxID: hc.ids.Sandbox, NetworkID: hc.ids.Network,
 		RuntimeDir: req.RuntimeDir,
 	}); err != nil {
-		_ = r.supervisorLog.Close()
+		_ = hc.superLog.Close()
 		return nil, err
 	}
+	faults.Point("start.hc.begun")
 	hc.journal = journal.New(st, log, req.Generation, hc.publication)
 	hc.journal.Intent(store.RoleCoordinator)
+	faults.Point("start.hc.self-intended")
 	hc.journal.Owned(store.RoleCoordinator, store.Ownership{Proc: &self})
 	return hc, nil
 }
@@ -196,44 +192,52 @@ func begin(ctx context.Context, req *generation.Request, state protocol.State, t
 // furnish makes what the launch plan needs: the policy, the prepared lower and
 // its lease, the directories. It runs beside the supervisor's start.
 func (hc *coordinator) furnish(ctx context.Context) error {
-	net, err := plan.Policy(&hc.req.Domain, hc.reporter.warn)
+	net, err := plan.Policy(&hc.req.Domain, hc.reporter.Warn)
 	if err != nil {
 		return err
 	}
-	git, err := plan.Git(ctx, &hc.req, hc.reporter.warn)
+	git, err := plan.Git(ctx, &hc.req, hc.reporter.Warn)
 	if err != nil {
 		return err
 	}
-	img, err := prepareImage(ctx, &hc.req, hc.reporter)
+	img, err := lower.Prepare(ctx, &hc.req, hc.reporter.Progress, hc.reporter.Warn)
 	if err != nil {
 		return err
 	}
 	hc.imgEnv = img.Config.Env
-	if err := hc.acquire(ctx, img); err != nil {
+	if err := hc.acquire(ctx, img.ID); err != nil {
 		return err
 	}
+	faults.Point("start.hc.leased")
 	if hc.dirs, err = generation.StageDirs(hc.req.RuntimeDir, hc.req.Generation); err != nil {
 		return err
 	}
-	if hc.plan, err = plan.Build(&hc.req, hc.ids, hc.dirs, img.Prepared, net, git); err != nil {
+	faults.Point("start.hc.staged")
+	if hc.plan, err = plan.Build(&hc.req, hc.ids, hc.dirs, img, net, git); err != nil {
 		return err
 	}
+	faults.Point("start.hc.planned")
 	hc.sandbox = session.Sandbox{Runsc: hc.req.Tools.Runsc, StateDir: hc.plan.Runsc.StateDir, ID: hc.plan.SandboxID}
 	return nil
 }
 
 // acquire takes the prepared-lower lease. It is in the store before its file is
 // written, and the file is on the disk before anything is mounted (FR-22).
-func (hc *coordinator) acquire(ctx context.Context, img *preparedImage) error {
-	path, err := img.leasePath(&hc.req)
+func (hc *coordinator) acquire(ctx context.Context, prepared string) error {
+	path, err := lower.LeasePath(&hc.req, prepared)
 	if err != nil {
 		return err
 	}
-	if err := hc.journal.Leased(img.ID, path); err != nil {
+	if err := hc.journal.Leased(prepared, path); err != nil {
 		return err
 	}
-	hc.lease, err = img.acquire(ctx, &hc.req)
-	return err
+	faults.Point("start.hc.lease-row")
+	lease, err := lower.Acquire(ctx, &hc.req, prepared)
+	if err != nil {
+		return err
+	}
+	hc.lease = lease
+	return nil
 }
 
 // publication describes the control socket for the store.

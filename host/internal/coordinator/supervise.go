@@ -4,13 +4,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"time"
 
 	"lazaret.dev/lazaret/host/internal/claim"
+	"lazaret.dev/lazaret/host/internal/generation"
 	"lazaret.dev/lazaret/host/internal/spawn"
 	"lazaret.dev/lazaret/host/internal/store"
 	"lazaret.dev/lazaret/protocol"
 	pc "lazaret.dev/lazaret/protocol/control"
+	"lazaret.dev/lazaret/protocol/faults"
 	"lazaret.dev/lazaret/protocol/handoff"
 	"lazaret.dev/lazaret/protocol/netpolicy"
 )
@@ -25,7 +28,7 @@ func (hc *coordinator) launch(ctx context.Context) {
 	furnished := make(chan error, 1)
 	hc.tasks.Go(func() { furnished <- hc.furnish(ctx) })
 	hc.tasks.Go(func() {
-		super, err := spawn.Supervise(ctx, hc.req.Tools.Supervisor, hc.req.Mapping, hc.req.Generation, hc.reporter.supervisorLog)
+		super, err := spawn.Supervise(ctx, hc.req.Tools.Supervisor, hc.req.Mapping, hc.req.Generation, hc.superLog)
 		if ferr := <-furnished; ferr != nil {
 			err = ferr // what the user can mend comes first
 		}
@@ -48,7 +51,7 @@ func (hc *coordinator) launched(super *spawn.Supervisor, err error) {
 	}
 	hc.super = super
 	hc.pending = append(hc.pending, protocol.SupervisorStarted{Generation: hc.req.Generation}, protocol.Leased{Prepared: hc.plan.Rootfs.PreparedID})
-	hc.reporter.phase(pc.PhaseNetwork)
+	hc.reporter.Progress(pc.Progress{Phase: pc.PhaseNetwork})
 	hc.tasks.Go(func() { hc.receive(super) })
 	if hc.state.Phase != protocol.Starting {
 		hc.stopSupervisor() // the generation was ended while the supervisor started
@@ -66,10 +69,14 @@ func (hc *coordinator) settle(super *spawn.Supervisor) error {
 	if err != nil {
 		return err
 	}
+	faults.Point("start.hc.supervisor-owned")
 	if err := hc.dirs.Settle(hc.req.Generation); err != nil {
 		return err
 	}
-	return super.SendPlan(hc.plan)
+	faults.Point("start.hc.settled")
+	err = super.SendPlan(hc.plan)
+	faults.Point("start.hc.plan-sent")
+	return err
 }
 
 // receive turns the supervisor's messages into work for the loop, until the
@@ -92,20 +99,31 @@ func (hc *coordinator) supervisorMessage(msg any) {
 	switch m := msg.(type) {
 	case handoff.AnchorReady:
 		hc.journal.Owned(store.RoleAnchor, store.Ownership{MountIDs: m.MountIDs, PreparedID: hc.plan.Rootfs.PreparedID})
+		faults.Point("start.hc.anchor-owned")
 		post(protocol.AnchorMounted{Generation: id})
 	case handoff.NetworkReady:
 		if err := hc.checkReadiness(m); err != nil {
 			hc.lose(protocol.ComponentNetwork, err)
 			return
 		}
-		hc.journal.Owned(store.RoleHelper, store.Ownership{Proc: &m.Slirp})
+		hc.ownProcess(store.RoleHelper, store.Ownership{Proc: &m.Slirp})
+		faults.Point("start.hc.helper-owned")
 		hc.journal.Owned(store.RoleNetwork, store.Ownership{NetNS: m.NetNS, NetworkFingerprint: m.Fingerprint})
+		faults.Point("start.hc.network-owned")
 		post(protocol.HelperStarted{Generation: id})
 		post(protocol.NetworkReady{Generation: id, Network: hc.plan.NetworkID, Readiness: m.Fingerprint})
 	case handoff.SandboxReady:
-		hc.journal.Owned(store.RoleSandbox, store.Ownership{Proc: &m.Runsc})
+		hc.ownProcess(store.RoleSandbox, store.Ownership{Proc: &m.Runsc})
+		hc.tasks.Go(func() {
+			socket := filepath.Join(hc.req.RuntimeDir, generation.RunscSocket(hc.sandbox.ID))
+			if err := hc.signs.Sandbox(hc.sandbox.StateDir, socket); err != nil {
+				hc.log.Warn("cannot look at the sandbox", "err", err)
+			}
+		})
+		faults.Point("start.hc.sandbox-owned")
 		post(protocol.SandboxStarted{Generation: id})
 	case handoff.HelperLost:
+		faults.Point("lost.hc.told")
 		post(protocol.Lost{Generation: id, Component: component(m.Component), Reason: m.Reason})
 	case handoff.Failed:
 		hc.fail(m.Error, m.Hint)
@@ -113,6 +131,12 @@ func (hc *coordinator) supervisorMessage(msg any) {
 	case handoff.Stopped:
 		post(protocol.ComponentStopped{Generation: id, Component: component(m.Component)})
 	}
+}
+
+// ownProcess records a process without which the generation cannot live.
+func (hc *coordinator) ownProcess(role store.Role, o store.Ownership) {
+	hc.signs.Process(*o.Proc)
+	hc.journal.Owned(role, o)
 }
 
 // component translates the handoff's names; its mounts are the protocol's
@@ -148,7 +172,8 @@ func (hc *coordinator) checkReadiness(m handoff.NetworkReady) error {
 }
 
 func (hc *coordinator) startSandbox() {
-	hc.reporter.phase(pc.PhaseSandbox)
+	faults.Point("start.hc.gate")
+	hc.reporter.Progress(pc.Progress{Phase: pc.PhaseSandbox})
 	if err := hc.super.StartSandbox(); err != nil {
 		hc.lose(protocol.ComponentSandbox, fmt.Errorf("start the sandbox: %w", err))
 	}
@@ -161,7 +186,9 @@ func (hc *coordinator) stopSupervisor() {
 	if super == nil {
 		return // launched sees that the generation is over
 	}
+	faults.Point("end.hc.stopping")
 	_ = super.Stop() // its error is the lease's end, which is reported as such
+	faults.Point("end.hc.stop-sent")
 	hc.tasks.Go(func() {
 		select {
 		case <-hc.done:

@@ -9,6 +9,7 @@ import (
 
 	"lazaret.dev/lazaret/host/internal/store"
 	"lazaret.dev/lazaret/protocol"
+	"lazaret.dev/lazaret/protocol/faults"
 )
 
 // Journal writes the generation's document as the generation goes. Intent is
@@ -85,18 +86,23 @@ func (j *Journal) Transition(was, now protocol.State, e protocol.Event) {
 	case protocol.Published:
 		j.note("publication", j.store.Publish(j.ctx, j.generation, j.published()))
 	case protocol.Attached:
+		faults.Point("join.hc.attached")
 		j.note("session", j.store.SetSession(j.ctx, j.generation, e.Session, now.Sessions[e.Session].Phase, nil))
 	case protocol.Ended:
 		j.note("session", j.store.EndSession(j.ctx, j.generation, e.Session, nil))
+		faults.Point("session.hc.end-row")
 	case protocol.ComponentStopped:
 		switch e.Component {
 		case protocol.ComponentSandbox:
 			j.Released(store.RoleSandbox)
+			faults.Point("end.hc.sandbox-released")
 		case protocol.ComponentNetwork:
 			j.Released(store.RoleHelper)
+			faults.Point("end.hc.helper-released")
 			j.Released(store.RoleNetwork)
 		case protocol.ComponentAnchor:
 			j.Released(store.RoleAnchor)
+			faults.Point("end.hc.anchor-released")
 		}
 	}
 	if was.Phase != now.Phase && !was.Published && now.Phase != protocol.Ready && now.Phase != protocol.Absent {
@@ -130,5 +136,6 @@ func (j *Journal) Ended(outcome string) {
 	if j.lease != "" {
 		j.note("lease", j.store.ReleaseLease(j.ctx, j.generation, j.lease))
 	}
+	faults.Point("end.hc.lease-row")
 	j.note("end", j.store.EndGeneration(j.ctx, j.generation, outcome))
 }

@@ -22,6 +22,7 @@ import (
 	"lazaret.dev/lazaret/host/internal/image"
 	"lazaret.dev/lazaret/host/internal/store"
 	"lazaret.dev/lazaret/protocol"
+	"lazaret.dev/lazaret/protocol/faults"
 	"lazaret.dev/lazaret/protocol/trace"
 )
 
@@ -145,6 +146,7 @@ func (r *recovery) run(ctx, durable context.Context, old *store.Generation) erro
 	}}
 	record := recordOf(old)
 	r.log.Info("a generation did not end", "generation", old.ID, "phase", old.Phase, "same_boot", r.dead.sameBoot)
+	faults.Point("recover.hc.found")
 	r.trace.Recovering(record)
 	r.state = protocol.Left(record)
 	pending := []protocol.Event{protocol.Recover{}}
@@ -162,6 +164,7 @@ func (r *recovery) run(ctx, durable context.Context, old *store.Generation) erro
 		if err := r.note(durable, e); err != nil {
 			return err
 		}
+		faults.Point("recover.hc.noted")
 		for _, eff := range effects {
 			e, err := r.perform(ctx, durable, eff)
 			if err != nil {
@@ -228,9 +231,11 @@ func (r *recovery) perform(ctx, durable context.Context, eff protocol.Effect) (p
 		r.mismatch = mismatch
 		return protocol.Compared{Role: eff.Role, Finding: finding}, nil
 	case protocol.Clean:
+		faults.Point("recover.hc.compared")
 		if err := r.dead.clean(ctx, eff.Role); err != nil {
 			return nil, err
 		}
+		faults.Point("recover.hc.cleaned")
 		return protocol.Cleaned(eff), nil
 	case protocol.NameLeftover:
 		r.log.Error("refusing to touch what is not provably ours", "role", eff.Role, "found", r.mismatch.Found, "expected", r.mismatch.Expected)
@@ -252,9 +257,11 @@ func (r *recovery) releaseLeases(ctx context.Context) error {
 		if err := image.ReleaseLease(ctx, r.domain.DataRoot, l.PreparedID, r.domain.ID, r.dead.ID); err != nil {
 			return err
 		}
+		faults.Point("recover.hc.lease-file")
 		if err := r.store.ReleaseLease(ctx, r.dead.ID, l.PreparedID); err != nil {
 			return err
 		}
+		faults.Point("recover.hc.lease-row")
 		r.say("released: the lease of prepared image " + l.PreparedID)
 	}
 	return nil
@@ -274,6 +281,7 @@ func (r *recovery) close(ctx context.Context) error {
 			}
 		}
 	}
+	faults.Point("recover.hc.ending")
 	if err := r.store.EndGeneration(ctx, r.dead.ID, "recovered"); err != nil {
 		return err
 	}

@@ -22,6 +22,7 @@ import (
 
 	"lazaret.dev/lazaret/host/internal/hostfacts"
 	"lazaret.dev/lazaret/host/internal/hostfacts/subid"
+	"lazaret.dev/lazaret/protocol/faults"
 	"lazaret.dev/lazaret/protocol/handoff"
 	"lazaret.dev/lazaret/protocol/launch"
 	"lazaret.dev/lazaret/protocol/wire"
@@ -82,12 +83,14 @@ func Supervise(ctx context.Context, path string, m Mapping, generation string, l
 		_ = seq.Close()
 		return nil, fmt.Errorf("start supervisor: %w", err)
 	}
+	faults.Point("start.hc.supervisor-forked")
 	s := &Supervisor{seq: seq, first: cmd}
 	s.reap = sync.OnceFunc(s.wait)
 	if err := s.receiveHello(ctx); err != nil {
 		s.Kill()
 		return nil, err
 	}
+	faults.Point("start.hc.hello")
 	return s, nil
 }
 

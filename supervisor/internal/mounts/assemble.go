@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"lazaret.dev/lazaret/protocol/faults"
 	"lazaret.dev/lazaret/protocol/launch"
 	"lazaret.dev/lazaret/supervisor/internal/cabundle"
 	"lazaret.dev/lazaret/supervisor/internal/fdfs"
@@ -95,7 +96,9 @@ func (a *assembly) scratchFS() error {
 		return err
 	}
 	a.scratch = m
-	return attach(m, dir)
+	err = attach(m, dir)
+	faults.Point("start.rs.scratch-mounted")
+	return err
 }
 
 // bindNetNS gives the network namespace a name that runsc can open, and keeps
@@ -221,6 +224,7 @@ func (a *assembly) rootFS() error {
 	if err != nil {
 		return err
 	}
+	faults.Point("start.rs.root-mounted")
 	a.ids["/"], err = fdfs.MountID(a.root)
 	return err
 }
@@ -267,6 +271,7 @@ func (a *assembly) anchor(an *launch.Anchor) error {
 		return err
 	}
 	defer func() { _ = unix.Close(m) }()
+	faults.Point("start.rs.anchor-mounted")
 	a.ids[an.Path], err = fdfs.MountID(m)
 	return err
 }
@@ -342,6 +347,7 @@ func (a *assembly) bind(dir int, name string, m launch.Mount, src int) error {
 		return err
 	}
 	defer func() { _ = unix.Close(mounted) }()
+	faults.Point("start.rs.workspace-mounted")
 	a.ids[m.Target], err = fdfs.MountID(mounted)
 	return err
 }
@@ -440,6 +446,7 @@ func Cleanup(p *launch.Plan) error {
 	if err != nil && !errors.Is(err, unix.EINVAL) {
 		return os.NewSyscallError("unmount scratch directory", err)
 	}
+	faults.Point("end.rs.unmounted")
 	state, err := fdfs.OpenRef(p.Rootfs.Transient)
 	if err != nil {
 		return fmt.Errorf("transient layer: %w", err)

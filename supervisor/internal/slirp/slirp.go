@@ -19,6 +19,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"lazaret.dev/lazaret/protocol/faults"
 	"lazaret.dev/lazaret/protocol/handoff"
 	"lazaret.dev/lazaret/protocol/launch"
 	"lazaret.dev/lazaret/protocol/netpolicy"
@@ -142,6 +143,7 @@ func start(ctx context.Context, s *launch.Slirp, p *netpolicy.Policy, ns, log *o
 	if err != nil {
 		return nil, err // unreachable for an unreaped child; its leash closes on return
 	}
+	faults.Point("start.rs.slirp-forked")
 	if err := awaitReady(ctx, ready, child); err != nil {
 		child.Kill(unix.SIGKILL)
 		<-child.Done()
