@@ -169,6 +169,7 @@ func TestForeignMounts(t *testing.T) {
 	if r := elsewhere(":", "run", "--quiet", "--", "true"); r.Status != 0 {
 		t.Fatalf("status %d, %q", r.Status, r.Stderr)
 	}
+	h.Gone(h.Processes(), gone)
 	dir, rt := domainDir(t, h), runtimeDir(t, h)
 	for _, place := range []string{rt, filepath.Join(rt, "r"), filepath.Join(rt, "m"), filepath.Join(dir, "anchors"), filepath.Join(dir, "transient")} {
 		if err := os.MkdirAll(place, 0o700); err != nil {

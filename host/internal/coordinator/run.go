@@ -97,7 +97,7 @@ func receiveRequest(seq *wire.Seq) (*generation.Request, error) {
 // serveGeneration prepares, runs and ends one generation.
 func serveGeneration(ctx context.Context, req *generation.Request, lock *os.File, log *slog.Logger, r *generation.Reporter) error {
 	// The starter has made it. What is in it after a failure is for recovery.
-	defer os.Remove(req.RuntimeDir) //nolint:errcheck // there is nothing to remove, as a rule
+	defer generation.RemoveRuntime(req.RuntimeDir) //nolint:errcheck // there is nothing to remove, as a rule
 	if err := generation.NoteHolder(lock, generation.Holder{PID: os.Getpid(), Since: time.Now(), RuntimeDir: req.RuntimeDir}); err != nil {
 		return err
 	}

@@ -2,7 +2,6 @@ package generation
 
 import (
 	"errors"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -111,13 +110,15 @@ func (d Dirs) Leave(dir, generation string) error {
 	return errors.Join(RemoveDirs(d.Files(), true), RemoveStaged(dir, generation), RemoveRuntime(dir))
 }
 
-// RemoveRuntime removes the Domain's runtime directory when nothing is in it.
+// RemoveRuntime removes the Domain's runtime directory when nothing is in it,
+// and nothing else that lies in its place.
 func RemoveRuntime(dir string) error {
-	err := os.Remove(dir)
-	if errors.Is(err, unix.ENOTEMPTY) || errors.Is(err, unix.EBUSY) || errors.Is(err, fs.ErrNotExist) {
+	err := unix.Rmdir(dir)
+	switch {
+	case err == nil, errors.Is(err, unix.ENOTEMPTY), errors.Is(err, unix.EBUSY), errors.Is(err, unix.ENOENT), errors.Is(err, unix.ENOTDIR):
 		return nil
 	}
-	return err
+	return &os.PathError{Op: "rmdir", Path: dir, Err: err}
 }
 
 // RemoveStaged removes what the generation has staged in the Domain's runtime
