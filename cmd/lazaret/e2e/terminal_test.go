@@ -14,7 +14,8 @@ import (
 )
 
 // Times within which things must happen. Starting takes what the machine lets
-// it take; what a person does in a running session is there within a second.
+// it take; what a person does in a running session is there at once, on a machine
+// that is not busy.
 const (
 	starts = 30 * time.Second
 	soon   = 5 * time.Second
