@@ -133,8 +133,8 @@ func (w *world) play(point string, mark string) (*scene, error) {
 		if s.reached = reached(); s.reached != 0 {
 			break
 		}
-		// What a session leaves is seen to when its client has gone.
-		if s.actor.over() && scenario != "session" {
+		// What a session and a generation leave is seen to when the client has gone.
+		if s.actor.over() && scenario != "session" && w.find(processName["hc"], 0).PID == 0 {
 			return s, fmt.Errorf("%w: lazaret %q has ended with status %d: %s", errNotReached, s.actor.cmd.Args[1:], s.actor.status(), s.actor.stderr.String())
 		}
 		if time.Now().After(deadline) || s.actor.isReady() && !slices.Contains([]string{"join", "session", "end", "lost"}, scenario) {
