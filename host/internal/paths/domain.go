@@ -112,14 +112,17 @@ func (h Host) Records(dataRoot string) []Record {
 
 func readRecord(dir int, path string) (Record, error) {
 	fd, err := unix.Openat(dir, recordName, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
-	if err != nil {
+	if errors.Is(err, fs.ErrNotExist) {
 		return Record{}, fmt.Errorf("open %q: %w", filepath.Join(path, recordName), err)
+	}
+	if err != nil {
+		return Record{}, badRecord(path, err)
 	}
 	f := os.NewFile(uintptr(fd), recordName)
 	defer f.Close()
 	b, err := io.ReadAll(io.LimitReader(f, recordMax))
 	if err != nil {
-		return Record{}, fmt.Errorf("read %q: %w", filepath.Join(path, recordName), err)
+		return Record{}, badRecord(path, err)
 	}
 	var rec Record
 	dec := json.NewDecoder(bytes.NewReader(b))
@@ -129,13 +132,18 @@ func readRecord(dir int, path string) (Record, error) {
 		err = fmt.Errorf("version %d, want %d", rec.Version, recordVersion)
 	}
 	if err != nil {
-		return Record{}, &Error{
-			Kind: KindRecord, Err: err,
-			Msg: fmt.Sprintf("cannot read %q", filepath.Join(path, recordName)),
-			Fix: "the file only names the Domain: remove it, and the next run writes it again",
-		}
+		return Record{}, badRecord(path, err)
 	}
 	return rec, nil
+}
+
+// badRecord reports a record that is there and cannot be read.
+func badRecord(path string, err error) error {
+	return &Error{
+		Kind: KindRecord, Err: err,
+		Msg: fmt.Sprintf("cannot read %q", filepath.Join(path, recordName)),
+		Fix: "the file only names the Domain: remove it, and the next run writes it again",
+	}
 }
 
 // Claim notes in domain.json that the Domain is used now. It refuses a Domain

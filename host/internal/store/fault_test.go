@@ -304,16 +304,19 @@ func TestDamagedFilesAreKeptAndNamed(t *testing.T) {
 		refused(t, dir, held, store.Foreign)
 	})
 
-	t.Run("pipe", func(t *testing.T) {
-		dir := t.TempDir()
-		held := lock(t, dir)
-		must(t, unix.Mkfifo(filepath.Join(dir, store.FileName), 0o600))
-		_, err := store.Open(ctx, dir, held)
-		var e *store.Error
-		if !errors.As(err, &e) || e.Kind != store.Foreign {
-			t.Fatalf("Open = %v", err)
-		}
-	})
+	for _, name := range []string{store.FileName, store.FileName + "-wal", store.FileName + "-journal"} {
+		t.Run("pipe at "+name, func(t *testing.T) {
+			dir := t.TempDir()
+			held := lock(t, dir)
+			path := filepath.Join(dir, name)
+			must(t, unix.Mkfifo(path, 0o600))
+			_, err := store.Open(ctx, dir, held)
+			var e *store.Error
+			if !errors.As(err, &e) || e.Kind != store.Foreign || !strings.Contains(e.Hint(), "mv '"+path+"'") {
+				t.Fatalf("Open = %v", err)
+			}
+		})
+	}
 }
 
 // An empty file is a start that was interrupted before its first commit.
