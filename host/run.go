@@ -231,10 +231,7 @@ func (c *client) places() error {
 	if c.root, err = data.Domain(c.domain.ID); err != nil {
 		return err
 	}
-	if _, err := c.root.Ensure(); err != nil {
-		return err
-	}
-	_, err = rt.Domain(c.domain.ID)
+	_, err = c.root.Ensure()
 	return err
 }
 
@@ -367,8 +364,8 @@ func (c *client) dial(ctx context.Context) (*control.Conn, error) {
 
 // start starts a coordinator under the held lock and waits until it is ready.
 func (c *client) start(ctx context.Context, lock *os.File) error {
-	// The generation that held the lock before may have removed its directory
-	// after this process had looked.
+	// Under the lock, since the generation that held it before has removed its
+	// directory; whoever joins makes none.
 	rt, _, err := c.host.Runtime()
 	if err != nil {
 		return err

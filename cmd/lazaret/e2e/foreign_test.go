@@ -197,6 +197,55 @@ func TestForeignMounts(t *testing.T) {
 	removeMapped(t, h.Data)
 }
 
+// What a mount hides is not gone: recovery waits until it can be seen.
+func TestHiddenLeftovers(t *testing.T) {
+	h := small(t)
+	crash(t, h)
+	rt := runtimeDir(t, h)
+	before := snapshot(t, rt)
+	for _, over := range []string{rt, filepath.Dir(rt), h.Runtime} {
+		r := h.Elsewhere(fmt.Sprintf("mount -t tmpfs -o mode=700 none %s && mkdir -m 700 -p %s", over, filepath.Dir(rt)), "recover", filepath.Base(rt))
+		if r.Status == 0 || !strings.Contains(r.Stderr, "lazaret: hint: unmount it: umount '"+over+"'") {
+			t.Errorf("%s: status %d, %q", over, r.Status, r.Stderr)
+		}
+	}
+	if after := snapshot(t, rt); after != before {
+		t.Errorf("what is hidden was touched:\n%s\nnow\n%s", before, after)
+	}
+	h.Must("true")
+	h.NothingLeft(gone)
+}
+
+// A client in another XDG_RUNTIME_DIR joins what runs, and recovers what is dead;
+// in neither place is anything left.
+func TestAnotherRuntimeDirectory(t *testing.T) {
+	h := small(t)
+	second := filepath.Join(h.Dir, "run2")
+	if err := os.Mkdir(second, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	empty := func(runtime string) {
+		t.Helper()
+		if left, err := os.ReadDir(filepath.Join(runtime, "lazaret")); err != nil || len(left) > 0 {
+			t.Errorf("in %s: %v, %v", runtime, left, err)
+		}
+	}
+	release := h.Hold("")
+	h.Setenv("XDG_RUNTIME_DIR", second)
+	h.Must("true")
+	empty(second)
+	release()
+	h.Gone(h.Processes(), gone)
+
+	h.Setenv("XDG_RUNTIME_DIR", h.Runtime)
+	crash(t, h)
+	h.Setenv("XDG_RUNTIME_DIR", second)
+	h.Must("true")
+	h.Gone(h.Processes(), gone)
+	empty(h.Runtime)
+	empty(second)
+}
+
 // The Domain lock's and the runtime directory's own places.
 func TestForeignAtTheDomainsDirectories(t *testing.T) {
 	h := small(t)

@@ -128,6 +128,38 @@ func sleep(ctx context.Context) error {
 	}
 }
 
+// visible refuses a mount on or over the runtime directory that hides what the
+// generation has left: that is not gone. Where the filesystem that the record
+// names is mounted nowhere any more, such as the runtime directory of a login
+// that is over, nothing is hidden.
+func (d *dead) visible() error {
+	if !d.sameBoot || d.RuntimeDir == "" {
+		return nil
+	}
+	all, err := mountsOf(os.Getpid(), "/")
+	if err != nil {
+		return err
+	}
+	var top mount // what the directory lies on
+	for _, m := range all {
+		if within(d.RuntimeDir, m.point) && len(m.point) >= len(top.point) {
+			top = m
+		}
+	}
+	if top.point == d.RuntimeDir {
+		return &mountError{point: top.point}
+	}
+	for _, p := range d.Participants {
+		for path, id := range p.Ownership.Files {
+			hidden := slices.ContainsFunc(all, func(m mount) bool { return m.dev == id.Dev })
+			if within(path, d.RuntimeDir) && id.Dev != top.dev && hidden {
+				return &mountError{point: top.point}
+			}
+		}
+	}
+	return nil
+}
+
 // compare looks where a role's record says to, and touches nothing. Of a
 // mismatch it says what was found.
 func (d *dead) compare(role protocol.Role) (protocol.Finding, *MismatchError, error) {

@@ -97,6 +97,7 @@ func holdsOne(text string, names []string) bool {
 type mount struct {
 	id    uint64
 	point string
+	dev   uint64 // of the filesystem
 }
 
 // mountsOf lists the mounts at or beneath a directory in a process's mount
@@ -116,16 +117,25 @@ func mountsOf(pid int, beneath string) ([]mount, error) {
 			return nil, fmt.Errorf("list mounts: malformed line %q", line)
 		}
 		point := unescape(f[4])
-		if point != beneath && !strings.HasPrefix(point, strings.TrimSuffix(beneath, "/")+"/") {
+		if !within(point, beneath) {
 			continue
 		}
 		id, err := strconv.ParseUint(f[0], 10, 64)
 		if err != nil {
 			return nil, fmt.Errorf("list mounts: %w", err)
 		}
-		out = append(out, mount{id: id, point: point})
+		var major, minor uint32
+		if _, err := fmt.Sscanf(f[2], "%d:%d", &major, &minor); err != nil {
+			return nil, fmt.Errorf("list mounts: device %q: %w", f[2], err)
+		}
+		out = append(out, mount{id: id, point: point, dev: unix.Mkdev(major, minor)})
 	}
 	return out, nil
+}
+
+// within reports whether a path is a directory's or beneath it.
+func within(path, dir string) bool {
+	return path == dir || strings.HasPrefix(path, strings.TrimSuffix(dir, "/")+"/")
 }
 
 // unescape undoes the octal escapes of the kernel's mount tables.

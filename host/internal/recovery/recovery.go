@@ -16,6 +16,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"slices"
 
 	"lazaret.dev/lazaret/host/internal/claim"
 	"lazaret.dev/lazaret/host/internal/generation"
@@ -100,7 +101,7 @@ func CheckMounts(root string, runtimeDirs ...string) error {
 	return nil
 }
 
-// mountError reports a foreign mount in the runtime directory.
+// mountError reports a foreign mount on one of the Domain's directories, or over it.
 type mountError struct{ point string }
 
 func (e *mountError) Error() string {
@@ -144,6 +145,9 @@ func (r *recovery) run(ctx, durable context.Context, old *store.Generation) erro
 		r.log.Warn(text)
 		r.say(text)
 	}}
+	if err := r.dead.visible(); err != nil {
+		return err
+	}
 	record := recordOf(old)
 	r.log.Info("a generation did not end", "generation", old.ID, "phase", old.Phase, "same_boot", r.dead.sameBoot)
 	faults.Point("recover.hc.found")
@@ -272,6 +276,11 @@ func (r *recovery) close(ctx context.Context) error {
 	if dir := r.dead.RuntimeDir; dir != "" {
 		if err := generation.RemoveStaged(dir, r.dead.ID); err != nil {
 			return err
+		}
+		if !slices.Contains(r.domain.RuntimeDirs, dir) { // those are the caller's
+			if err := generation.RemoveRuntime(dir); err != nil {
+				return err
+			}
 		}
 	}
 	for _, p := range r.dead.Participants {
