@@ -18,20 +18,39 @@ import (
 )
 
 // survey asks the coordinators of the configured data root.
-func survey(ctx context.Context, configFile string) ([]domains.Running, error) {
+func survey(ctx context.Context, configFile string) ([]domains.Running, []*domains.Unanswered, error) {
 	root, err := dataRoot(configFile)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	return domains.Survey(ctx, root)
 }
 
-// List writes the running Domains, their generations and sessions.
+// unanswered names the Domains that do not answer, as one error; nil where all
+// do.
+func unanswered(silent []*domains.Unanswered) error {
+	if len(silent) == 0 {
+		return nil
+	}
+	var text, hint []string
+	for _, u := range silent {
+		text = append(text, u.Error())
+		hint = append(hint, hintOf(u))
+	}
+	return &hintError{text: strings.Join(text, "\n"), hint: strings.Join(hint, "\n")}
+}
+
+// List writes the running Domains, their generations and sessions. It fails when
+// it has named those of which it cannot tell.
 func List(ctx context.Context, configFile string, w io.Writer, asJSON bool) error {
-	found, err := survey(ctx, configFile)
+	found, silent, err := survey(ctx, configFile)
 	if err != nil {
 		return err
 	}
+	return errors.Join(list(found, w, asJSON), unanswered(silent))
+}
+
+func list(found []domains.Running, w io.Writer, asJSON bool) error {
 	if asJSON {
 		all := []pc.Status{}
 		for _, r := range found {
@@ -98,45 +117,45 @@ type StopOptions struct {
 
 // Stop ends running Domains and returns when nothing of them is left.
 func Stop(ctx context.Context, o StopOptions) error {
-	found, err := survey(ctx, o.ConfigFile)
+	found, silent, err := survey(ctx, o.ConfigFile)
 	if err != nil {
 		return err
 	}
-	chosen, err := choose(found, o)
+	found, silent, err = choose(found, silent, o)
 	if err != nil {
 		return err
 	}
-	for _, r := range chosen {
-		if err := stopOne(ctx, r, o); err != nil {
-			return err
-		}
+	errs := []error{unanswered(silent)}
+	for _, r := range found {
+		errs = append(errs, stopOne(ctx, r, o))
 	}
-	return nil
+	return errors.Join(errs...)
 }
 
 // choose picks the Domains that are meant.
-func choose(found []domains.Running, o StopOptions) ([]domains.Running, error) {
+func choose(found []domains.Running, silent []*domains.Unanswered, o StopOptions) ([]domains.Running, []*domains.Unanswered, error) {
 	if o.All {
-		return found, nil
+		return found, silent, nil
 	}
-	match := func(r domains.Running) bool { return strings.HasPrefix(r.Status.DomainID, o.Domain) }
+	match := func(id, _ string) bool { return strings.HasPrefix(id, o.Domain) }
 	if o.Domain == "" {
 		here, err := domains.WorkingDirectory()
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
-		match = func(r domains.Running) bool { return r.Status.Workspace == here }
+		match = func(_, workspace string) bool { return workspace == here }
 	}
-	chosen := slices.DeleteFunc(slices.Clone(found), func(r domains.Running) bool { return !match(r) })
-	switch {
-	case len(chosen) == 0 && o.Domain == "":
-		return nil, &hintError{text: "no Domain of this directory runs", hint: "lazaret ps lists what runs"}
-	case len(chosen) == 0:
-		return nil, &hintError{text: fmt.Sprintf("no Domain %q runs", o.Domain), hint: "lazaret ps lists what runs"}
-	case len(chosen) > 1 && o.Domain != "":
-		return nil, &hintError{text: fmt.Sprintf("%q is the beginning of %d Domains", o.Domain, len(chosen)), hint: "lazaret ps lists what runs"}
+	found = slices.DeleteFunc(found, func(r domains.Running) bool { return !match(r.Status.DomainID, r.Status.Workspace) })
+	silent = slices.DeleteFunc(silent, func(u *domains.Unanswered) bool { return !match(u.ID, u.Workspace) })
+	switch n := len(found) + len(silent); {
+	case n == 0 && o.Domain == "":
+		return nil, nil, &hintError{text: "no Domain of this directory runs", hint: "lazaret ps lists what runs"}
+	case n == 0:
+		return nil, nil, &hintError{text: fmt.Sprintf("no Domain %q runs", o.Domain), hint: "lazaret ps lists what runs"}
+	case n > 1 && o.Domain != "":
+		return nil, nil, &hintError{text: fmt.Sprintf("%q is the beginning of %d Domains", o.Domain, n), hint: "lazaret ps lists what runs"}
 	}
-	return chosen, nil
+	return found, silent, nil
 }
 
 func stopOne(ctx context.Context, r domains.Running, o StopOptions) error {

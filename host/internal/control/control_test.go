@@ -143,7 +143,7 @@ func TestAskTheLeaving(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.Close(0)
-	if _, err := control.Ask(c); !errors.Is(err, control.ErrNotPublished) {
+	if _, err := control.Ask(t.Context(), c); !errors.Is(err, control.ErrNotPublished) {
 		t.Errorf("ask: %v", err)
 	}
 }

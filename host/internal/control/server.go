@@ -244,22 +244,29 @@ func readLine(r io.Reader, limit int) ([]byte, error) {
 	}
 }
 
-// checkPeer demands the same user, the same user namespace, and none of the
-// programs that are no clients (SO_PEERCRED, unix(7)).
-func checkPeer(c *net.UnixConn, noClients []string) error {
+// peerCred is who is at the other end: who connected, or began to listen
+// (SO_PEERCRED, unix(7)).
+func peerCred(c *net.UnixConn) (*unix.Ucred, error) {
 	rc, err := c.SyscallConn()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	var cred *unix.Ucred
 	var cerr error
 	if err := rc.Control(func(fd uintptr) {
 		cred, cerr = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED)
 	}); err != nil {
-		return err
+		return nil, err
 	}
-	if cerr != nil {
-		return os.NewSyscallError("getsockopt SO_PEERCRED", cerr)
+	return cred, os.NewSyscallError("getsockopt SO_PEERCRED", cerr)
+}
+
+// checkPeer demands the same user, the same user namespace, and none of the
+// programs that are no clients.
+func checkPeer(c *net.UnixConn, noClients []string) error {
+	cred, err := peerCred(c)
+	if err != nil {
+		return err
 	}
 	if int(cred.Uid) != os.Getuid() {
 		return fmt.Errorf("peer is of user %d", cred.Uid)

@@ -128,7 +128,7 @@ func Recover(ctx context.Context, data paths.DataRoot, d Domain, say func(string
 	if errors.Is(err, unix.EWOULDBLOCK) {
 		return &Error{
 			Text: fmt.Sprintf("Domain %s is in use, by %s", d.ID, generation.ReadHolder(lock)),
-			Fix:  "lazaret stop " + d.ID + " ends it",
+			Fix:  "lazaret stop " + d.ID + " ends it, or names the process that does not answer",
 		}
 	}
 	if err != nil {

@@ -24,46 +24,64 @@ type Running struct {
 	Status pc.Status
 }
 
+// Unanswered is one Domain at whose sockets nothing answers as its coordinator.
+type Unanswered struct {
+	Domain
+	Err error
+}
+
+// Error says which Domain it is, and what is there instead.
+func (u *Unanswered) Error() string {
+	return fmt.Sprintf("Domain %s (profile %s, workspace %q): %v", u.ID, u.Profile, u.Workspace, u.Err)
+}
+
+// Unwrap returns the reason.
+func (u *Unanswered) Unwrap() error { return u.Err }
+
 // Survey asks every published coordinator of this user, of one data root, what
-// runs in its Domain. It takes no lock: it reads the sockets of the runtime
-// directories and the Domains' own records.
-func Survey(ctx context.Context, dataRoot string) ([]Running, error) {
-	h := paths.Current()
-	profiles := h.Profiles(dataRoot)
-	var out []Running
-	for _, rt := range h.Runtimes() {
+// runs in its Domain. One that does not answer hides none of the others. It takes
+// no lock: it reads the sockets of the runtime directories and the Domains' own
+// records.
+func Survey(ctx context.Context, dataRoot string) (found []Running, silent []*Unanswered, err error) {
+	known := map[string]Domain{}
+	for _, d := range Known(dataRoot) {
+		known[d.ID] = d
+	}
+	for _, rt := range paths.Current().Runtimes() {
 		ids, err := rt.Domains()
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		for _, id := range ids {
-			profile, known := profiles[id]
-			if !known {
+			d, ours := known[id]
+			if !ours {
 				continue // of another data root
 			}
 			dir := rt.DomainPath(id)
-			st, err := ask(ctx, dir, profile, id)
-			if errors.Is(err, control.ErrNotPublished) {
-				continue
+			st, err := ask(ctx, dir, d)
+			switch {
+			case ctx.Err() != nil:
+				return nil, nil, ctx.Err()
+			case errors.Is(err, control.ErrNotPublished):
+			case err != nil:
+				silent = append(silent, &Unanswered{Domain: d, Err: err})
+			default:
+				found = append(found, Running{Dir: dir, Status: *st})
 			}
-			if err != nil {
-				return nil, fmt.Errorf("ask the coordinator of Domain %s: %w", id, err)
-			}
-			out = append(out, Running{Dir: dir, Status: *st})
 		}
 	}
-	slices.SortFunc(out, func(a, b Running) int {
+	slices.SortFunc(found, func(a, b Running) int {
 		return cmp.Or(strings.Compare(a.Status.Workspace, b.Status.Workspace), strings.Compare(a.Status.Profile, b.Status.Profile))
 	})
-	return out, nil
+	return found, silent, nil
 }
 
-func ask(ctx context.Context, dir, profile, id string) (*pc.Status, error) {
+func ask(ctx context.Context, dir string, d Domain) (*pc.Status, error) {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
-	conn, err := control.Dial(ctx, dir, profile, id)
+	conn, err := control.Dial(ctx, dir, d.Profile, d.ID)
 	if err != nil {
 		return nil, err
 	}
-	return control.Ask(conn)
+	return control.Ask(ctx, conn)
 }

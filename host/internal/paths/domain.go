@@ -79,16 +79,6 @@ func (h Host) Workspaces(dataRoot string) []string {
 	return out
 }
 
-// Profiles returns the profile of each Domain of a data root that has a record,
-// by Domain ID. No lock is needed.
-func (h Host) Profiles(dataRoot string) map[string]string {
-	out := map[string]string{}
-	for _, rec := range h.Records(dataRoot) {
-		out[rec.DomainID] = rec.Profile
-	}
-	return out
-}
-
 // Records reads what the Domains of a data root say of themselves. What cannot
 // be read is left out. No lock is needed.
 func (h Host) Records(dataRoot string) []Record {
