@@ -255,6 +255,8 @@ func (r DataRoot) openFile(names []string, name string) (*os.File, error) {
 	switch {
 	case errors.Is(err, unix.ELOOP), errors.Is(err, unix.EISDIR), errors.Is(err, unix.ENXIO):
 		return nil, foreign
+	case errors.Is(err, unix.EROFS):
+		return nil, refuse(KindUnsafe, "see what it is mounted from: findmnt -T "+dirfd.Quote(path), "cannot use %q: its filesystem is read-only", path)
 	case err != nil:
 		return nil, fmt.Errorf("open %q: %w", path, err)
 	}

@@ -193,6 +193,9 @@ func (d DomainRoot) replace(name string, text []byte, names ...string) error {
 	if err == nil {
 		err = unix.Fsync(dir)
 	}
+	if errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) {
+		return &Error{Kind: KindRecord, Err: err, Msg: fmt.Sprintf("cannot write %q", path), Fix: "free some space: df -h " + dirfd.Quote(d.Path())}
+	}
 	if err != nil {
 		return fmt.Errorf("write %q: %w", path, err)
 	}
