@@ -156,11 +156,10 @@ type peer struct {
 // dial connects to a process of this user's, and to no other's.
 func dial(ctx context.Context, path string) (*peer, error) {
 	var d net.Dialer
-	raw, err := d.DialContext(ctx, "unix", path)
+	c, err := d.DialUnix(ctx, "unix", nil, &net.UnixAddr{Name: path, Net: "unix"})
 	if err != nil {
 		return nil, notPublished(err)
 	}
-	c := raw.(*net.UnixConn) // of that network
 	cred, err := peerCred(c)
 	if err == nil && int(cred.Uid) != os.Getuid() {
 		err = fmt.Errorf("user %d listens at %q", cred.Uid, path)

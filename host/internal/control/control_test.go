@@ -6,6 +6,7 @@ import (
 	"crypto/ed25519"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"os"
@@ -145,6 +146,44 @@ func TestAskTheLeaving(t *testing.T) {
 	s.Close(0)
 	if _, err := control.Ask(t.Context(), c); !errors.Is(err, control.ErrNotPublished) {
 		t.Errorf("ask: %v", err)
+	}
+}
+
+// Whoever listens and does not answer is named by its process, and waited for no
+// longer than the caller wants.
+func TestUnanswered(t *testing.T) {
+	dir := t.TempDir()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	for _, name := range []string{pc.EnrollSocket, pc.ControlSocket} {
+		l, err := net.ListenUnix("unix", &net.UnixAddr{Name: filepath.Join(dir, name), Net: "unix"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer l.Close()
+		go func() {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			defer c.Close()
+			_, _ = c.Read(make([]byte, 1))
+			cancel()
+			_, _ = io.Copy(io.Discard, c)
+		}()
+	}
+	began := time.Now()
+	_, err := control.Dial(ctx, dir, profile, domain)
+	silent, ok := errors.AsType[*control.UnansweredError](err)
+	if !ok || silent.PID != os.Getpid() || silent.Socket != filepath.Join(dir, pc.EnrollSocket) || time.Since(began) > 8*time.Second {
+		t.Fatalf("after %s: %v", time.Since(began), err)
+	}
+	if hint := silent.Hint(); !strings.HasSuffix(hint, fmt.Sprintf("kill -9 %d", os.Getpid())) {
+		t.Errorf("hint: %q", hint)
+	}
+	silent.PID = 0 // in another pid namespace: that is no pid to kill
+	if text := silent.Error() + silent.Hint(); strings.Contains(text, "process 0") || strings.Contains(text, "kill") || !strings.Contains(text, silent.Socket) {
+		t.Errorf("%q", text)
 	}
 }
 
