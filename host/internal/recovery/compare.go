@@ -130,8 +130,8 @@ func sleep(ctx context.Context) error {
 
 // visible refuses a mount on or over the runtime directory that hides what the
 // generation has left: that is not gone. Where the filesystem that the record
-// names is mounted nowhere any more, such as the runtime directory of a login
-// that is over, nothing is hidden.
+// names is not beneath that mount, it was the runtime directory of a login that
+// is over, and nothing is hidden; its number may be another's by now.
 func (d *dead) visible() error {
 	if !d.sameBoot || d.RuntimeDir == "" {
 		return nil
@@ -140,9 +140,10 @@ func (d *dead) visible() error {
 	if err != nil {
 		return err
 	}
+	all = slices.DeleteFunc(all, func(m mount) bool { return !within(d.RuntimeDir, m.point) })
 	var top mount // what the directory lies on
 	for _, m := range all {
-		if within(d.RuntimeDir, m.point) && len(m.point) >= len(top.point) {
+		if len(m.point) >= len(top.point) {
 			top = m
 		}
 	}

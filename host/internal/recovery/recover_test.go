@@ -552,3 +552,18 @@ func TestRuntimeDirectoryIsGone(t *testing.T) {
 		t.Fatalf("%+v, %v", old, err)
 	}
 }
+
+// The runtime directory of an earlier login is gone with its filesystem, whose
+// number is another's by now: that hides nothing.
+func TestFilesystemIsGone(t *testing.T) {
+	other, err := claim.Identify("/proc")
+	must(t, err)
+	w := newWorld(t)
+	w.begin(bootID(t), store.RolePublication)
+	w.own(store.RolePublication, store.Ownership{Files: map[string]claim.Identity{
+		filepath.Join(w.runtime, "control.sock"): {Dev: other.Dev, Ino: 7},
+	}})
+	if _, err := w.recover(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
