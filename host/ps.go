@@ -175,7 +175,7 @@ func stopOne(ctx context.Context, r domains.Running, o StopOptions) error {
 	if err != nil {
 		return err
 	}
-	err = control.Stop(ctx, conn, pc.StopRequest{By: fmt.Sprintf("lazaret stop, process %d", os.Getpid())})
+	err = control.Stop(ctx, conn, pc.StopRequest{Generation: s.Generation, By: fmt.Sprintf("lazaret stop, process %d", os.Getpid())})
 	if errors.Is(err, control.ErrNotPublished) {
 		return nil // as above
 	}

@@ -1,10 +1,12 @@
 package coordinator
 
 import (
+	"context"
 	"testing"
 
 	"lazaret.dev/lazaret/host/internal/config"
 	"lazaret.dev/lazaret/host/internal/generation"
+	"lazaret.dev/lazaret/protocol/control"
 	"lazaret.dev/lazaret/protocol/handoff"
 	"lazaret.dev/lazaret/protocol/launch"
 	"lazaret.dev/lazaret/protocol/netpolicy"
@@ -44,5 +46,24 @@ func TestStaleReadiness(t *testing.T) {
 		if err := hc.checkReadiness(tc.m); (err == nil) != tc.ok {
 			t.Errorf("%s: %v", tc.name, err)
 		}
+	}
+}
+
+// A client that was asked about one generation, and came to the next, ends
+// nothing.
+func TestStopOfAnEarlierGeneration(t *testing.T) {
+	hc := &coordinator{
+		req:   generation.Request{Generation: "g2"},
+		inbox: make(chan func(), 1), done: make(chan struct{}),
+	}
+	hc.stopFor(t.Context(), control.StopRequest{Generation: "g1", By: "a client"})
+	if len(hc.inbox) != 0 {
+		t.Error("another generation's stop reached the loop")
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel() // it does not wait for the end
+	hc.stopFor(ctx, control.StopRequest{Generation: "g2", By: "a client"})
+	if len(hc.inbox) != 1 {
+		t.Error("this generation's stop did not reach the loop")
 	}
 }

@@ -41,6 +41,9 @@ func (hc *coordinator) status() pc.Status {
 // who that was.
 func (hc *coordinator) stopFor(ctx context.Context, req pc.StopRequest) {
 	faults.Point("stop.hc.asked")
+	if req.Generation != hc.req.Generation {
+		return // what was to end has ended
+	}
 	hc.post(protocol.StopRequested{Reason: "the Domain was stopped by " + req.By})
 	select {
 	case <-hc.done:
