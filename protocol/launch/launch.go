@@ -47,6 +47,7 @@ type Plan struct {
 	Scratch Ref `json:"scratch"`
 
 	Rootfs  Rootfs           `json:"rootfs"`
+	View    View             `json:"view"`
 	Mounts  []Mount          `json:"mounts"`
 	Files   Files            `json:"files"`
 	Network netpolicy.Policy `json:"network"`
@@ -77,6 +78,19 @@ type Rootfs struct {
 type Anchor struct {
 	Path string `json:"path"` // absolute, inside the sandbox
 	Dir  Ref    `json:"dir"`  // host directory that holds "upper" and "work"
+}
+
+// View describes how the Agent Workspace is presented (design section 7).
+type View struct {
+	// Ignored is the Ignored Workspace State: the Domain's directory from which
+	// paths that Git ignores are served. Private holds what Git keeps of its own
+	// inside and the host must not see.
+	Ignored Ref `json:"ignored"`
+	Private Ref `json:"private"`
+
+	// UID and GID are who the developer is inside.
+	UID uint32 `json:"uid"`
+	GID uint32 `json:"gid"`
 }
 
 // MountKind says what a Mount presents.

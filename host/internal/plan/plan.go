@@ -62,6 +62,9 @@ func Build(req *generation.Request, ids generation.ComponentIDs, img *image.Prep
 	if p.Rootfs, err = rootfs(req, dom, img); err != nil {
 		return nil, err
 	}
+	if p.View, err = view(dom); err != nil {
+		return nil, err
+	}
 	if p.Mounts, err = mounts(&req.Domain, root); err != nil {
 		return nil, err
 	}
@@ -109,6 +112,15 @@ func rootfs(req *generation.Request, dom paths.DomainRoot, img *image.Prepared) 
 		r.Anchors = append(r.Anchors, launch.Anchor{Path: dir, Dir: ref})
 	}
 	return r, nil
+}
+
+// view makes the Domain's storage beside the workspace.
+func view(dom paths.DomainRoot) (v launch.View, err error) {
+	if v.Ignored, err = dom.EnsureIgnored(); err != nil {
+		return v, err
+	}
+	v.Private, err = dom.EnsurePrivate()
+	return v, err
 }
 
 // mounts lists the workspace and the volumes, with the identities found now.

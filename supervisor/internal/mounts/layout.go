@@ -28,6 +28,8 @@ const (
 	bindsDir  = "mnt"    // workspace and volumes, by number
 	bundleDir = "bundle" // the OCI bundle
 	netnsFile = "netns"  // the sandbox's network namespace
+
+	transientDir = "transient" // what of the workspace is gone with the generation
 )
 
 // Paths in the sandbox.
@@ -95,6 +97,9 @@ func Check(p *launch.Plan) error {
 				return fmt.Errorf("state anchors %q and %q lie within one another", a.Path, b.Path)
 			}
 		}
+	}
+	if err := checkWorkspaces(p); err != nil {
+		return err
 	}
 	for _, m := range p.Mounts {
 		if err := clean("mount target", m.Target); err != nil {

@@ -1,0 +1,426 @@
+// Package notice keeps what the kernel remembers of the workspace view true
+// while the host changes the workspace.
+//
+// It watches the host's directories that the kernel knows, compares what it is
+// told with what the kernel was told, and takes back the difference. It
+// changes no file. It runs in the Runtime Supervisor.
+package notice
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"os"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"lazaret.dev/lazaret/supervisor/internal/view/internal/object"
+	"lazaret.dev/lazaret/supervisor/internal/view/internal/store"
+	"lazaret.dev/lazaret/supervisor/internal/view/internal/tree"
+	"lazaret.dev/lazaret/supervisor/internal/view/internal/watch"
+)
+
+const (
+	// settle is how long events are collected, so that a burst of them for one
+	// name is looked at once.
+	settle = 5 * time.Millisecond
+
+	// again is when a difference is looked for a second time: an answer that was
+	// on its way to the kernel at the first time may have been older than the
+	// change.
+	again = 300 * time.Millisecond
+
+	// tick is the coarsest time stamp of a filesystem. A version that was looked
+	// at within one tick of its own time stamp may have a successor with the
+	// same one.
+	tick = 20 * time.Millisecond
+)
+
+// Kernel takes back what the kernel remembers. Its methods wait for requests
+// under way, so that none may be called by whoever serves one.
+type Kernel interface {
+	Entry(parent uint64, name string)
+	Inode(id uint64)
+}
+
+// Change is a change of the host's.
+type Change struct {
+	Dir  *tree.Node
+	Name string // "" for the directory itself
+	Mask uint32 // unix.IN_…
+}
+
+// Notices watches one tree.
+type Notices struct {
+	stores *store.Stores
+	kernel Kernel
+	log    *slog.Logger
+
+	// OnChange, when set before Run, is told of each change by the host that may
+	// mean something to those who decide.
+	OnChange func(Change)
+
+	w *watch.Watcher // nil where nothing can be watched
+
+	mu    sync.Mutex
+	dirs  map[int][]*tree.Node // by watch; several for a directory bound twice
+	full  bool                 // no further watch is to be had
+	count int
+	todo  []func()
+
+	wake chan struct{}
+}
+
+// New makes the notices of a tree. Where inotify is not to be had, or follow
+// is false since the filesystem is somebody else's too, nothing is watched.
+func New(s *store.Stores, k Kernel, follow bool, log *slog.Logger) *Notices {
+	x := &Notices{stores: s, kernel: k, log: log, dirs: map[int][]*tree.Node{}, wake: make(chan struct{}, 1)}
+	if !follow {
+		return x
+	}
+	w, err := watch.New()
+	if err != nil {
+		log.Warn("the workspace is not watched", "error", err.Error())
+		return x
+	}
+	x.w = w
+	return x
+}
+
+// Ensure watches a directory of the host, which fd is, and tells whether
+// changes in it are noticed. It must come before what is in it is looked at.
+func (x *Notices) Ensure(n *tree.Node, fd int) bool {
+	if x.w == nil {
+		return false
+	}
+	wt := &n.Dir.Watch
+	wt.Lock()
+	defer wt.Unlock()
+	if wt.State != tree.Unwatched {
+		return wt.State == tree.Watched
+	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	wt.State = tree.WatchFailed
+	if x.full {
+		return false
+	}
+	wd, err := x.w.Add(store.Proc(fd))
+	if err != nil {
+		// Fewer watches than directories: the rest is asked for again soon.
+		x.full = errors.Is(err, unix.ENOSPC)
+		x.log.Warn("directories are not watched", "watched", x.count, "error", err.Error())
+		return false
+	}
+	wt.State, wt.ID = tree.Watched, wd
+	x.dirs[wd] = append(x.dirs[wd], n)
+	x.count++
+	return true
+}
+
+// Forget ends the watch of a directory that is gone from the tree.
+func (x *Notices) Forget(n *tree.Node) {
+	if n.Dir == nil || x.w == nil {
+		return
+	}
+	wt := &n.Dir.Watch
+	wt.Lock()
+	defer wt.Unlock()
+	if wt.State != tree.Watched {
+		return
+	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	wt.State = tree.WatchFailed
+	x.count--
+	x.full = false
+	left := x.dirs[wt.ID]
+	for i, d := range left {
+		if d == n {
+			left = append(left[:i:i], left[i+1:]...)
+			break
+		}
+	}
+	if len(left) > 0 {
+		x.dirs[wt.ID] = left
+		return
+	}
+	delete(x.dirs, wt.ID)
+	if err := x.w.Remove(wt.ID); err != nil {
+		x.log.Warn("end a watch", "error", err.Error())
+	}
+}
+
+// nodes returns the directories of a watch.
+func (x *Notices) nodes(wd int) []*tree.Node {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return append([]*tree.Node(nil), x.dirs[wd]...)
+}
+
+// all returns every watched directory.
+func (x *Notices) all() []*tree.Node {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	var out []*tree.Node
+	for _, ns := range x.dirs {
+		out = append(out, ns...)
+	}
+	return out
+}
+
+// entry is what an event is about.
+type entry struct {
+	dir  *tree.Node
+	name string
+}
+
+// due is an entry that is to be looked at again.
+type due struct {
+	entry
+	at time.Time
+}
+
+// Run follows the host's changes until ctx ends. It returns an error when it
+// cannot go on, and what the kernel remembers is not true any more.
+func (x *Notices) Run(ctx context.Context) error {
+	var batches chan []watch.Event
+	if x.w != nil {
+		batches = make(chan []watch.Event)
+		var reading sync.WaitGroup
+		reading.Go(func() { x.read(ctx, batches) })
+		defer reading.Wait()
+		defer func() { _ = x.w.Close() }()
+	}
+
+	pending := map[entry]uint32{}
+	var order []entry
+	var later []due
+	var settled, repeat <-chan time.Time
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-x.wake:
+			x.doLater()
+		case events, ok := <-batches:
+			if !ok {
+				return errEnded
+			}
+			for _, e := range events {
+				if e.Mask&unix.IN_Q_OVERFLOW != 0 {
+					x.log.Warn("events were lost: everything is looked at again")
+					x.Resync(x.all())
+					continue
+				}
+				for _, n := range x.nodes(e.Watch) {
+					k := entry{n, e.Name}
+					if _, have := pending[k]; !have {
+						order = append(order, k)
+					}
+					pending[k] |= e.Mask
+				}
+			}
+			if settled == nil && len(order) > 0 {
+				settled = time.After(settle)
+			}
+		case <-settled:
+			settled = nil
+			for _, k := range order {
+				if x.look(k, pending[k]) {
+					later = append(later, due{k, time.Now().Add(again)})
+				}
+			}
+			clear(pending)
+			order = order[:0]
+			if repeat == nil && len(later) > 0 {
+				repeat = time.After(again)
+			}
+		case <-repeat:
+			repeat = nil
+			now := time.Now()
+			for len(later) > 0 && !later[0].at.After(now) {
+				x.look(later[0].entry, 0)
+				later = later[1:]
+			}
+			if len(later) > 0 {
+				repeat = time.After(later[0].at.Sub(now))
+			}
+		}
+	}
+}
+
+var errEnded = errors.New("inotify has ended")
+
+// read passes events on until the watcher is closed.
+func (x *Notices) read(ctx context.Context, out chan<- []watch.Event) {
+	defer close(out)
+	for {
+		events, err := x.w.Read()
+		if err != nil {
+			if !errors.Is(err, os.ErrClosed) {
+				x.log.Error("follow the workspace", "error", err.Error())
+			}
+			return
+		}
+		select {
+		case out <- events:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// look compares an entry with what the kernel knows of it, takes back what
+// differs, and tells whether it should be looked at again. mask is 0 at the
+// second time.
+func (x *Notices) look(e entry, mask uint32) bool {
+	if e.name == "" {
+		x.lookAt(e.dir, mask)
+		return false
+	}
+	names, child, repeat := x.compare(e, mask)
+	if names {
+		x.kernel.Entry(e.dir.ID, e.name)
+		x.kernel.Inode(e.dir.ID)
+	}
+	if child != nil {
+		x.kernel.Inode(child.ID)
+	}
+	if x.OnChange != nil && mask != 0 {
+		x.OnChange(Change{e.dir, e.name, mask})
+	}
+	return repeat
+}
+
+// compare tells whether the kernel is wrong about the name, or about the node
+// that has it.
+func (x *Notices) compare(e entry, mask uint32) (names bool, child *tree.Node, repeat bool) {
+	// No change from inside is half done.
+	e.dir.Dir.Mu.Lock()
+	defer e.dir.Dir.Mu.Unlock()
+	d, err := x.stores.Dir(e.dir, store.Host)
+	if err != nil {
+		return true, nil, true
+	}
+	info, err := object.Stat(d.FD, e.name)
+	x.stores.Release(d)
+	n := x.stores.Tree.Child(e.dir, e.name)
+	var st tree.Store
+	var key object.Key
+	if n != nil {
+		st, key = x.stores.Tree.Identity(n)
+	}
+	switch {
+	case n != nil && st != store.Host:
+		// The host's is invisible there.
+		return false, nil, false
+	case err != nil && n == nil:
+		// The kernel has no entry, unless one is on its way.
+		return false, nil, true
+	case n == nil:
+		return true, nil, true
+	case err != nil || info.Key != key:
+		// Moved or gone: what lies below is not reached by that name any more.
+		x.stores.Tree.Remove(e.dir, e.name, false)
+		x.stores.Orphan(n)
+		return true, n, true
+	}
+	if !differs(n, &info, mask) {
+		return false, nil, false
+	}
+	return false, n, true
+}
+
+// differs tells whether the kernel may hold another version of n's object.
+func differs(n *tree.Node, info *object.Info, mask uint32) bool {
+	seen := n.Seen()
+	switch {
+	case seen.At == 0:
+		// The kernel knows that its attributes are old, but not that its pages may
+		// be: there can be writers on both sides.
+		return mask&unix.IN_MODIFY != 0
+	case seen.Version != info.Version():
+		return true
+	default:
+		return mask != 0 && seen.At-seen.Ctime.Nano() < int64(tick)
+	}
+}
+
+// lookAt compares a directory itself.
+func (x *Notices) lookAt(dir *tree.Node, mask uint32) {
+	if mask&unix.IN_IGNORED != 0 {
+		x.lost(dir)
+		return
+	}
+	info, err := x.stores.Stat(dir)
+	if err != nil || differs(dir, &info, mask) {
+		x.kernel.Inode(dir.ID)
+	}
+}
+
+// lost notes that the kernel has ended a watch: the directory is gone, or its
+// filesystem is.
+func (x *Notices) lost(dir *tree.Node) {
+	wt := &dir.Dir.Watch
+	wt.Lock()
+	defer wt.Unlock()
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if wt.State == tree.Watched {
+		delete(x.dirs, wt.ID)
+		wt.State = tree.WatchFailed
+		x.count--
+	}
+}
+
+// Resync takes back all that the kernel knows of the directories, names that
+// it knows to be absent included.
+func (x *Notices) Resync(dirs []*tree.Node) {
+	for _, dir := range dirs {
+		if dir.Dir == nil {
+			continue
+		}
+		x.kernel.Inode(dir.ID)
+		known := x.stores.Tree.Children(dir)
+		for name, n := range known {
+			x.kernel.Entry(dir.ID, name)
+			x.kernel.Inode(n.ID)
+		}
+		for st := range tree.Store(tree.Stores) {
+			names, err := x.stores.Names(dir, st)
+			if err != nil {
+				continue // there is no such directory
+			}
+			for _, name := range names {
+				if known[name.Name] == nil {
+					x.kernel.Entry(dir.ID, name.Name)
+				}
+			}
+		}
+	}
+}
+
+// Later runs f, which may call the kernel, after the request that asks for it.
+func (x *Notices) Later(f func()) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.todo = append(x.todo, f)
+	select {
+	case x.wake <- struct{}{}:
+	default:
+	}
+}
+
+// doLater runs what is to be done.
+func (x *Notices) doLater() {
+	x.mu.Lock()
+	todo := x.todo
+	x.todo = nil
+	x.mu.Unlock()
+	for _, f := range todo {
+		f()
+	}
+}
