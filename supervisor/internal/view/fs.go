@@ -13,8 +13,7 @@ import (
 )
 
 // filesystem translates the kernel's requests. What it does not implement is
-// answered with ENOSYS, after which the kernel does not ask again: among that
-// are OPEN and FLUSH, which would cost every open and close a round trip.
+// answered with ENOSYS, after which the kernel does not ask again.
 type filesystem struct {
 	fuse.RawFileSystem
 	entries *entries.Entries
@@ -224,6 +223,13 @@ func (f *filesystem) SetXAttr(_ cancelled, in *fuse.SetXAttrIn, name string, val
 func (f *filesystem) RemoveXAttr(_ cancelled, h *fuse.InHeader, name string) fuse.Status {
 	return status(f.content.RemoveXAttr(h.NodeId, name))
 }
+
+// Open is not implemented, and neither is Flush: each open and close would cost
+// a round trip.
+func (f *filesystem) Open(cancelled, *fuse.OpenIn, *fuse.OpenOut) fuse.Status { return fuse.ENOSYS }
+
+// Flush is not implemented: see Open.
+func (f *filesystem) Flush(cancelled, *fuse.FlushIn) fuse.Status { return fuse.ENOSYS }
 
 func (f *filesystem) OpenDir(_ cancelled, in *fuse.OpenIn, out *fuse.OpenOut) fuse.Status {
 	fh, err := f.entries.OpenDir(in.NodeId)
