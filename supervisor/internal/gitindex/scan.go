@@ -33,22 +33,27 @@ func (r *reader) full(b []byte) error {
 }
 
 func (r *reader) byte() (byte, error) {
-	var b [1]byte
-	err := r.full(b[:])
-	return b[0], err
+	c, err := r.in.ReadByte()
+	if errors.Is(err, io.EOF) {
+		return 0, errShort
+	}
+	r.at++
+	return c, err
 }
 
-// name reads up to a NUL, which it takes too.
+// name reads up to a NUL, which it takes too, and appends it.
 func (r *reader) name(into []byte) ([]byte, error) {
-	for {
-		c, err := r.byte()
-		if err != nil || c == 0 {
-			return into, err
-		}
-		if into = append(into, c); len(into) > maxPath {
-			return nil, refused("a path is longer than %d bytes", maxPath)
-		}
+	b, err := r.in.ReadSlice(0)
+	r.at += int64(len(b))
+	switch {
+	case errors.Is(err, bufio.ErrBufferFull) || len(into)+len(b)-1 > maxPath:
+		return nil, refused("a path is longer than %d bytes", maxPath)
+	case errors.Is(err, io.EOF):
+		return nil, errShort
+	case err != nil:
+		return nil, err
 	}
+	return append(into, b[:len(b)-1]...), nil
 }
 
 // scan reads an index strictly: what it accepts, Git reads as exactly these
