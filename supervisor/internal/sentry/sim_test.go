@@ -4,7 +4,6 @@ import (
 	"errors"
 	"strings"
 	"syscall"
-	"testing"
 
 	"lazaret.dev/lazaret/supervisor/internal/sentry"
 	"lazaret.dev/lazaret/supervisor/internal/sentry/gitdir"
@@ -40,17 +39,26 @@ func hostTree() *gitdirtest.Tree {
 	return tree
 }
 
+// tb is what tests, benchmarks and properties have in common.
+type tb interface {
+	Helper()
+	Fatal(args ...any)
+	Fatalf(format string, args ...any)
+	Errorf(format string, args ...any)
+}
+
 // sim performs operations on a tree in memory as the workspace view would.
 type sim struct {
-	t       testing.TB
+	t       tb
 	host    *gitdirtest.Tree
 	s       *sentry.Sentry
 	made    map[string]bool
 	domain  map[string]string
 	refused int
+	strict  bool // what a file system refuses by itself is refused first
 }
 
-func newSim(t testing.TB, host *gitdirtest.Tree, o sentry.Options) *sim {
+func newSim(t tb, host *gitdirtest.Tree, o sentry.Options) *sim {
 	t.Helper()
 	if o.VerifyIndex == nil {
 		o.VerifyIndex = func(x sentry.Index) error {
@@ -119,6 +127,9 @@ func (m *sim) do(line string) error {
 	if !ok {
 		m.t.Fatalf("no such operation: %q", line)
 	}
+	if err := m.possible(kind, from, ""); err != nil {
+		return err
+	}
 	act, err := m.s.Check(sentry.Op{Kind: kind, Path: from, Made: m.made[from]})
 	if err != nil {
 		return err
@@ -136,6 +147,7 @@ func (m *sim) do(line string) error {
 		m.made[from] = true
 	case sentry.Mkdir:
 		m.host.Put(from, gitdir.Dir, "")
+		m.made[from] = true
 	case sentry.Symlink:
 		m.host.Put(from, gitdir.Symlink, to)
 	case sentry.Mknod:
@@ -157,6 +169,9 @@ func (m *sim) do(line string) error {
 
 func (m *sim) two(verb, from, to string) error {
 	kind := map[string]sentry.OpKind{"mv": sentry.Rename, "xchg": sentry.Exchange, "ln": sentry.Link}[verb]
+	if err := m.possible(kind, from, to); err != nil {
+		return err
+	}
 	fromDomain, toDomain := m.s.Classify(from).Class.Domain(), m.s.Classify(to).Class.Domain()
 	act, err := m.s.Check(sentry.Op{Kind: kind, Path: from, To: to, Links: 1, Made: m.made[from], ToMade: m.made[to]})
 	if err != nil {
@@ -189,6 +204,55 @@ func (m *sim) two(verb, from, to string) error {
 	return nil
 }
 
+// possible is what the host's file system says itself, of names that are its.
+func (m *sim) possible(kind sentry.OpKind, from, to string) error {
+	if !m.strict {
+		return nil
+	}
+	empty := func(dir string) bool {
+		entries, err := m.host.ReadDir(dir)
+		return err == nil && len(entries) == 0
+	}
+	at := func(path string) (kind gitdir.Kind, ours bool) {
+		return m.host.Get(path).Kind, m.s.Classify(path).Class.Domain()
+	}
+	parent := func(path string) bool {
+		dir, _ := gitdir.Split(path)
+		kind, ours := at(dir)
+		return dir == "" || ours || kind == gitdir.Dir
+	}
+	have, ours := at(from)
+	switch kind {
+	case sentry.Create, sentry.Mkdir, sentry.Symlink, sentry.Mknod:
+		if ours || parent(from) && have == gitdir.Absent {
+			return nil
+		}
+		return syscall.EEXIST
+	case sentry.Rename, sentry.Exchange, sentry.Link:
+		there, theirs := at(to)
+		switch {
+		case ours && theirs:
+			return nil
+		case !parent(to), !ours && have == gitdir.Absent, kind == sentry.Exchange && !theirs && there == gitdir.Absent, gitdir.Below(to, from), gitdir.Below(from, to):
+			return syscall.ENOENT
+		case kind == sentry.Link && (have == gitdir.Dir || there != gitdir.Absent):
+			return syscall.EPERM
+		case kind == sentry.Rename && there != gitdir.Absent && ((have == gitdir.Dir) != (there == gitdir.Dir) || there == gitdir.Dir && !empty(to)):
+			return syscall.ENOTEMPTY
+		}
+		return nil
+	case sentry.Rmdir:
+		if !ours && (have != gitdir.Dir || !empty(from)) {
+			return syscall.ENOTEMPTY
+		}
+	default:
+		if !ours && (have == gitdir.Absent || have == gitdir.Dir) {
+			return syscall.ENOENT
+		}
+	}
+	return nil
+}
+
 func content(text string) sentry.Content {
 	return sentry.Content{ReaderAt: strings.NewReader(text), Size: int64(len(text))}
 }
@@ -214,12 +278,13 @@ func (m *sim) publish(from, to string) error {
 	delete(m.made, from)
 	if out == sentry.Replace {
 		m.host.Put(to, gitdir.File, text)
+		m.made[to] = true
 	}
 	return nil
 }
 
 // wantErrno fails unless err is a refusal with that errno.
-func wantErrno(t testing.TB, what string, err error, errno syscall.Errno) {
+func wantErrno(t tb, what string, err error, errno syscall.Errno) {
 	t.Helper()
 	var r *sentry.Refusal
 	switch {

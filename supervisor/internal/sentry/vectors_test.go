@@ -24,6 +24,8 @@ func gitdirAt(dir string) []string {
 	return append([]string{"mkdir " + dir}, ops...)
 }
 
+func target(path string) targets.Target { return targets.Target{Path: path} }
+
 func hooksAt(dir string) []string {
 	return []string{"mkdir " + dir, "put " + dir + "/pre-commit = evil", "put " + dir + "/post-index-change = evil", "chmod " + dir + "/pre-commit"}
 }
@@ -241,7 +243,7 @@ func TestVectorsAll(t *testing.T) {
 	t.Parallel()
 	seen := map[string]bool{}
 	for _, v := range vectors {
-		for _, id := range strings.Fields(v.ids) {
+		for id := range strings.FieldsSeq(v.ids) {
 			if seen[id] {
 				t.Errorf("%s twice", id)
 			}
@@ -265,7 +267,9 @@ func guarded(host *gitdirtest.Tree, free []string) string {
 	for line := range strings.Lines(host.Text()) {
 		path := line[:strings.LastIndex(line[:strings.Index(line, " \"")], " ")]
 		switch {
-		case slices.ContainsFunc(free, func(f string) bool { return gitdir.Below(path, f) || host.Get(path).Kind == gitdir.Dir && gitdir.Below(f, path) }):
+		case slices.ContainsFunc(free, func(f string) bool {
+			return gitdir.Below(path, f) || host.Get(path).Kind == gitdir.Dir && gitdir.Below(f, path)
+		}):
 		case host.Get(path).Kind == gitdir.Dir && !strings.Contains(path, ".git"):
 		default:
 			b.WriteString(line)

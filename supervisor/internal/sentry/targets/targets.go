@@ -135,6 +135,9 @@ func (f *finder) add(abs string, dir bool, key string) {
 	if !ok && (!dir || abs != f.place.Root) {
 		return
 	}
+	if !ok {
+		rel = ""
+	}
 	t := Target{Path: rel, Dir: dir, Key: key}
 	if !slices.Contains(f.found, t) {
 		f.found = append(f.found, t)
@@ -163,9 +166,11 @@ func pathWords(command string, limit int) (words []string, left int) {
 			break
 		}
 		if strings.ContainsAny(word, " \t\n") {
-			var inner []string // an argument of sh -c
+			// A program with blanks in its name, or an argument of sh -c.
+			var inner []string
 			inner, limit = pathWords(word, limit-1)
-			if words = append(words, inner...); len(inner) > 0 {
+			if len(inner) > 0 {
+				words = append(append(words, word), inner...)
 				break
 			}
 			continue
