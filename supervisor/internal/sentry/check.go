@@ -164,7 +164,7 @@ func (s *Sentry) change(op Op) error {
 		return s.refuse(syscall.EROFS, p.rule, op.Kind, op.Path, nil)
 	case p.foreign(op.Made):
 		return s.refuse(syscall.EROFS, R7, op.Kind, op.Path, nil)
-	case p.fixed && (removes || op.Kind == Chmod), removes && p.registration():
+	case p.fixed && (removes || op.Kind == Chmod), removes && p.registration(), p.object() && !op.Made && (op.Kind == Write || op.Kind == Chmod):
 		return s.refuse(syscall.EROFS, R6, op.Kind, op.Path, nil)
 	case p.class == Gated && op.Kind != Unlink && op.Kind != Utimes:
 		return s.refuse(syscall.EROFS, R4, op.Kind, op.Path, nil)
@@ -221,6 +221,13 @@ func (s *Sentry) link(op Op) error {
 		}
 	}
 	return s.appears(op.Kind, to, kind)
+}
+
+// object tells whether a file is one of Git's or LFS's objects. Nobody writes to
+// one that is there, and it may have another name outside the tree: a clone on
+// the same file system links them.
+func (p *place) object() bool {
+	return p.class == Shared && (strings.HasPrefix(p.loc.Inner, "objects/") || strings.HasPrefix(p.loc.Inner, "lfs/objects/"))
 }
 
 // objects tells whether a place lies in a gitdir's object database.

@@ -19,15 +19,16 @@ type Outcome uint8
 
 // The outcomes. With Keep the host's file is as it should be: the lock goes
 // away, and the operation has succeeded. With Replace the lock becomes the file;
-// one in the Domain is copied beside it as NAME.lock, which must not exist, and
-// renamed.
+// one in the Domain is copied to the host's NAME.lock first.
 const (
 	Keep Outcome = iota
 	Replace
 )
 
 // Publish decides about a rename for which Check said so, from a lock to the
-// name that it is for. old is the host's present file, nil if there is none.
+// name that it is for. old is the host's present file, nil if there is none;
+// for a lock in the Domain and with ConfigGate, it is read after NAME.lock was
+// made on the host, so that nobody there changes it meanwhile.
 //
 // The caller has sealed the lock's node before: nothing open or mapped, under
 // whatever name, can write to it any more, and never will if this succeeds. It
@@ -205,6 +206,11 @@ const pointerLimit = 8192
 // resolve follows a path that the host wrote down in dir, over the host's
 // links; ok is false when it leaves the tree.
 func (s *Sentry) resolve(dir, to string) (resolved string, ok bool, err error) {
+	return s.follow(dir, to, func(string) {})
+}
+
+// follow is resolve, and tells the links on the way.
+func (s *Sentry) follow(dir, to string, over func(link string)) (resolved string, ok bool, err error) {
 	left := 40 // as many links as Linux follows
 	rest, ok := s.relative(dir, to)
 	if !ok {
@@ -228,6 +234,7 @@ func (s *Sentry) resolve(dir, to string) (resolved string, ok bool, err error) {
 		if err != nil {
 			return "", false, err
 		}
+		over(full)
 		next, ok := s.relative(resolved, link)
 		if !ok {
 			return "", false, nil

@@ -55,7 +55,7 @@ func (s *Sentry) gated(op Op, from, to place, kind gitdir.Kind) (Action, error) 
 	if !proper || fromDir != toDir || from.class != Shared || kind != gitdir.File || !op.Made || op.Links != 1 {
 		return 0, s.refuse(syscall.EROFS, to.rule, op.Kind, op.To, nil)
 	}
-	return Publish, nil
+	return Publish, s.appears(op.Kind, to, kind)
 }
 
 // moveOnHost decides about a rename of which both ends are the host's.

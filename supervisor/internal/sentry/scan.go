@@ -69,6 +69,9 @@ func (s *Sentry) Scan() (Found, error) {
 	return sc.found, nil
 }
 
+// alternatesLimit bounds objects/info/alternates.
+const alternatesLimit = 1 << 20
+
 // scan is one walk.
 type scan struct {
 	s        *Sentry
@@ -116,7 +119,7 @@ func (sc *scan) pointer(dir, full string, kind gitdir.Kind) {
 	default:
 		return
 	}
-	target, inside, err := sc.s.resolve(dir, to)
+	target, inside, err := sc.follow(dir, to)
 	switch {
 	case err != nil:
 		return // a loop, or a way that is barred: barred to Git too
@@ -155,6 +158,7 @@ func (sc *scan) gitdir(dir string, r Repository) {
 			sc.declare(common, Repository{Gitdir: common, Top: common, Bare: true})
 		}
 	}
+	sc.alternates(gitdir.Join(dir, "objects"))
 	sc.modules(gitdir.Join(dir, "modules"))
 	for _, e := range sc.list(gitdir.Join(dir, "worktrees")) {
 		if e.Kind == gitdir.Dir {
@@ -206,19 +210,52 @@ func (sc *scan) links(dir, sub string) {
 		if e.Kind != gitdir.Symlink {
 			continue
 		}
-		target, inside, err := sc.s.resolve(dir, "./"+e.Name)
-		if err != nil || !inside || sc.s.place(target, true, true).class != Free {
+		target, inside, err := sc.follow(dir, "./"+e.Name)
+		if err == nil && inside {
+			sc.link(target, sub == "" && (e.Name == "hooks" || e.Name == "info"), "a link in "+dir)
+		}
+	}
+}
+
+// follow is resolve; the links on the way must stay what they are.
+func (sc *scan) follow(dir, to string) (resolved string, ok bool, err error) {
+	return sc.s.follow(dir, to, func(link string) { sc.link(link, false, "a link on the way from "+dir) })
+}
+
+// link makes a path a target that no gitdir has in its care. Kept is one that
+// is a directory even if it is not there.
+func (sc *scan) link(path string, kept bool, key string) {
+	if sc.s.place(path, true, true).class != Free {
+		return
+	}
+	kind, err := sc.s.walk.Kind(path)
+	if err != nil {
+		sc.err = errors.Join(sc.err, err)
+		return
+	}
+	sc.linked = append(sc.linked, targets.Target{Path: path, Dir: kept || kind == gitdir.Dir, Key: key})
+}
+
+// alternates takes object directories that the host borrows from for targets:
+// they can name others in turn.
+func (sc *scan) alternates(objects string) {
+	file := gitdir.Join(objects, "info/alternates")
+	if kind, err := sc.s.walk.Kind(file); kind != gitdir.File || err != nil {
+		return
+	}
+	b, err := sc.s.host.ReadFile(file, alternatesLimit)
+	if err != nil {
+		sc.err = errors.Join(sc.err, err)
+		return
+	}
+	for line := range strings.Lines(string(b)) {
+		line = strings.TrimRight(line, "\n")
+		if line == "" || line[0] == '#' {
 			continue
 		}
-		kind, err := sc.s.walk.Kind(target)
-		if err != nil {
-			continue
+		if dir, inside, err := sc.follow(objects, line); err == nil && inside {
+			sc.link(dir, true, "an alternate of "+objects)
 		}
-		sc.linked = append(sc.linked, targets.Target{
-			Path: target,
-			Dir:  kind == gitdir.Dir || sub == "" && (e.Name == "hooks" || e.Name == "info"),
-			Key:  "a link in " + dir,
-		})
 	}
 }
 

@@ -3,6 +3,7 @@ package sentry_test
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"syscall"
 	"testing"
 
@@ -44,7 +45,7 @@ func TestScan(t *testing.T) {
 		t.Errorf("pointers that leave the tree (-want +got):\n%s", diff)
 	}
 	for path, class := range map[string]sentry.Class{
-		"store/config": sentry.ReadOnly, "store/foo": sentry.Private, "real/hooks/x": sentry.Private, "common/config": sentry.ReadOnly, "bare/foo": sentry.Free, "links/1": sentry.Free, "gone/nowhere/config": sentry.ReadOnly,
+		"store/config": sentry.ReadOnly, "store/foo": sentry.Private, "real/hooks/x": sentry.Private, "common/config": sentry.ReadOnly, "bare/foo": sentry.Free, "links/1": sentry.ReadOnly, "links/2": sentry.ReadOnly, "gone/nowhere/config": sentry.ReadOnly,
 	} {
 		if got := s.Classify(path).Class; got != class {
 			t.Errorf("Classify(%q) = %v, want %v", path, got, class)
@@ -120,6 +121,34 @@ func TestChangedBirth(t *testing.T) {
 	live.host.Add("n/.git/HEAD")
 	if c := live.s.Classify("n/.git/config").Class; c != sentry.ReadOnly {
 		t.Errorf("a live answer is old: %v", c)
+	}
+}
+
+// TestLinked: where the host's links and alternates lead is protected, and so
+// are the links on the way (h_hookslink, h_cfglink, o_alternates).
+func TestLinked(t *testing.T) {
+	t.Parallel()
+	host := hostTree()
+	host.Remove(".git/hooks")
+	for _, e := range []string{
+		".git/hooks -> ../l1", "l1 -> l2", "l2 -> hooks", "hooks/pre-commit", ".git/info/attributes -> ../../at", ".git/objects/info/alternates = # x\n../../store/objects\n/elsewhere\n../modules/sub/objects\n", "store/objects/ab/cd",
+		".git/modules/sub/hooks/x -> ../../../../gone", ".git/modules/sub2/info/grafts -> ../../../../ORIG", ".git/worktrees/wt/logs/x -> ../../../../loop", "loop -> loop",
+	} {
+		host.Add(e)
+	}
+	m := newSim(t, host, sentry.Options{})
+	for _, op := range []string{
+		"rm l1", "mv l1 x", "rm l2", "create x", "write hooks/pre-commit", "create hooks/x", "mv hooks x", "create at", "create store/objects/info/alternates", "mv store s", "rm store/objects/ab/cd", "create gone", "symlink gone a.txt", "mv a.txt at", "create AT",
+	} {
+		errno := syscall.EROFS
+		if op == "create x" {
+			errno = 0
+		}
+		wantErrno(t, op, m.do(op), errno)
+	}
+	host.Put(".git/objects/info/alternates", gitdir.File, strings.Repeat("x", 1<<20+1))
+	if _, err := m.s.Scan(); err == nil {
+		t.Error("alternates that are not read are passed over")
 	}
 }
 

@@ -173,15 +173,17 @@ type targetSet struct {
 	exact     map[string]targets.Target
 	dirs      []string
 	ancestors map[string]bool
+	folded    map[string]targets.Target
 }
 
 func newTargetSet(list []targets.Target) *targetSet {
-	set := &targetSet{exact: map[string]targets.Target{}, ancestors: map[string]bool{}}
+	set := &targetSet{exact: map[string]targets.Target{}, ancestors: map[string]bool{}, folded: map[string]targets.Target{}}
 	for _, t := range list {
 		if old, ok := set.exact[t.Path]; ok && old.Dir {
 			continue
 		}
 		set.exact[t.Path] = t
+		set.folded[gitdir.FoldPath(t.Path)] = t
 		for dir := t.Path; dir != ""; {
 			dir, _ = gitdir.Split(dir)
 			set.ancestors[dir] = true
@@ -224,7 +226,7 @@ func (s *Sentry) target(p *place, live bool) error {
 	}
 	t, ok := set.at(p.path)
 	if !ok {
-		return nil
+		return s.alias(p, set, live)
 	}
 	kind, err := s.kind(t.Path, live)
 	switch {
@@ -235,6 +237,27 @@ func (s *Sentry) target(p *place, live bool) error {
 	case t.Dir || kind != gitdir.Dir:
 		p.part = part{class: ReadOnly, rule: R8}
 		p.file = !t.Dir && kind == gitdir.Absent
+	}
+	return nil
+}
+
+// alias refuses another spelling of a target that the host does not have: on a
+// host that folds names it would be the target. Of what is there, the inode is
+// protected.
+func (s *Sentry) alias(p *place, set *targetSet, live bool) error {
+	if !live {
+		return nil // nothing is there to be read
+	}
+	folded := gitdir.FoldPath(p.path)
+	for path := folded; path != ""; path, _ = gitdir.Split(path) {
+		t, ok := set.folded[path]
+		if !ok || !t.Dir && path != folded {
+			continue
+		}
+		if kind, err := s.kind(t.Path, live); kind == gitdir.Absent || err != nil {
+			p.part = part{class: ReadOnly, rule: R8}
+			return err
+		}
 	}
 	return nil
 }

@@ -86,7 +86,7 @@ var gitWrites = []struct {
 	{row: "notes merge", ops: []string{"lock G/NOTES_MERGE_REF = x", "lock G/NOTES_MERGE_PARTIAL = x", "mkdir G/NOTES_MERGE_WORKTREE", "create G/NOTES_MERGE_WORKTREE/" + oid, "rm G/NOTES_MERGE_WORKTREE/" + oid, "rmdir G/NOTES_MERGE_WORKTREE"}},
 	{row: "shallow", ops: []string{"lock G/shallow = x", "create G/shallow_x", "rm G/shallow_x", "rm G/shallow"}},
 	{row: "reftable", ops: []string{"mkdir G/reftable", "lock G/reftable/tables.list = x", "create G/reftable/0x1.ref.lock", "mv G/reftable/0x1.ref.lock G/reftable/0x1.ref", "rm G/reftable/0x1.ref"}},
-	{row: "lfs", ops: []string{"mkdir G/lfs", "mkdir G/lfs/tmp", "create G/lfs/tmp/1", "mkdir G/lfs/objects", "mv G/lfs/tmp/1 G/lfs/objects/1", "create G/lfs/locks"}},
+	{row: "lfs", ops: []string{"mkdir G/lfs", "mkdir G/lfs/tmp", "create G/lfs/tmp/1", "mkdir G/lfs/objects", "mv G/lfs/tmp/1 G/lfs/objects/1", "chmod G/lfs/objects/1", "create G/lfs/locks"}},
 	{row: "MERGE_RR, rr-cache", ops: []string{"lock G/MERGE_RR = x", "mkdir G/rr-cache", "mkdir G/rr-cache/1", "lock G/rr-cache/1/preimage = x", "create G/rr-cache/1/postimage"}, private: true},
 	{row: "gc.pid, gc.log, EDIT_DESCRIPTION, ADD_EDIT.patch, subtree-cache, hooks", ops: []string{
 		"lock G/gc.pid = x", "rm G/gc.pid", "lock G/gc.log = x", "create G/EDIT_DESCRIPTION", "create G/ADD_EDIT.patch", "mkdir G/subtree-cache", "create G/subtree-cache/1", "create G/hooks/pre-push", "chmod G/hooks/pre-push",
@@ -183,9 +183,24 @@ func TestErrnos(t *testing.T) {
 		{"rm .git/HEAD", syscall.EROFS},
 		{"mv a.txt dir/b.txt", 0},
 		{"mkdir .git/info", 0},
+		{"write .git/objects/ab/cdef", syscall.EROFS},
+		{"chmod .git/objects/pack/pack-aa.pack", syscall.EROFS},
+		{"touch .git/objects/ab/cdef", 0},
+		{"write .git/lfs/objects/ab", syscall.EROFS},
+		{"create .git/lfs/x", 0},
 	} {
 		m := newSim(t, hostTree(), sentry.Options{})
 		wantErrno(t, tc.op, m.do(tc.op), tc.errno)
+	}
+	// A gitdir of the host without HEAD does not get one from inside.
+	host := hostTree()
+	host.Remove(".git/HEAD")
+	m := newSim(t, host, sentry.Options{})
+	wantErrno(t, "a birth through the gate", m.do("lock .git/HEAD = ref: refs/heads/main\n"), syscall.EROFS)
+	// Another spelling of a target that is not there is the target, where names fold.
+	m = newSim(t, hostTree(), sentry.Options{}).targets(hooksPath, target("conf/absent"), target("a.txt"))
+	for op, errno := range map[string]syscall.Errno{"create CONF/Absent": syscall.EROFS, "create .HUSKY/pre-commit": syscall.EROFS, "mkdir .Husky": syscall.EROFS, "create A.TXT": 0, "create conf/ABSENT/x": 0, "mkdir CONF": 0} {
+		wantErrno(t, op, m.do(op), errno)
 	}
 	// A file with other names takes them along into a gitdir.
 	s := newSim(t, hostTree(), sentry.Options{}).s

@@ -1,6 +1,7 @@
 package gitdir
 
 import (
+	"strings"
 	"unicode"
 	"unicode/utf8"
 )
@@ -42,6 +43,14 @@ func Folds(name, want string) bool {
 		}
 	}
 	return at == len(want)
+}
+
+// FoldPath is path as file systems that fold compare it. Paths that differ
+// otherwise may fold to the same.
+func FoldPath(path string) string {
+	return strings.Map(func(r rune) rune {
+		return unicode.ToLower(foldRune(r))
+	}, path)
 }
 
 // trailing tells whether what follows a name's trailing dot or blank is
