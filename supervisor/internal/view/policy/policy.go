@@ -8,18 +8,6 @@ package policy
 
 import "io"
 
-// Kind is what an entry of a directory is.
-type Kind uint8
-
-// The kinds.
-const (
-	Absent Kind = iota
-	File
-	Dir
-	Symlink
-	Other
-)
-
 // Place says which store serves a path.
 type Place uint8
 
@@ -31,25 +19,39 @@ const (
 	Exposed               // the host's, read-only
 )
 
+// Entry is what the host has at a path; the zero Entry is nothing.
+type Entry struct {
+	Regular, Dir    bool
+	Dev, Ino, Nlink uint64
+}
+
 // Router decides where paths are served from.
 type Router interface {
 	// Place is asked for every entry that is found or made. isDir says that the
 	// entry is a directory.
 	Place(path string, isDir bool) Place
 
-	// Watches tells whether the path, or the inode found there, holds rules.
-	Watches(path string, dev, ino, nlink uint64) bool
+	// Watches tells whether the path, or what the host has there, holds rules.
+	Watches(path string, e Entry) bool
 
-	// Begin comes before a change of what Watches names, and the returned
-	// Change's End after it. An error refuses the change.
+	// Begin comes before a change of what Watches names, and the Change's End
+	// after it; Linking before another name is given to it. An error refuses the
+	// change.
 	Begin(path string) (Change, error)
+	Linking(path string) error
+
+	// Publishing comes before a file that Git obeys is replaced from inside.
+	Publishing(path string) (Change, error)
 
 	// Renaming comes before a directory of the host's is renamed from inside.
 	Renaming(old, new string) (Change, error)
 
-	// Changed comes after a change by the host. Like End it returns the
-	// directories below which other places may hold from now on.
-	Changed(path string) (affected []string, err error)
+	// Changed comes after a change by the host, or one from inside that is noticed
+	// as well: a file was closed by somebody who had it open for writing, an entry
+	// has come, gone or got another name. e is what is there now; "" stands for
+	// changes that nobody has seen. Like End it returns the directories below
+	// which other places may hold from now on.
+	Changed(path string, e Entry) (affected []string, err error)
 }
 
 // Change is a change under way.
@@ -74,22 +76,21 @@ const (
 // Domain tells whether the class's bytes are the Domain's own.
 func (c Class) Domain() bool { return c == Private || c == Born || c == Scratch }
 
-// Verdict is what a path is to Git, and in which repository.
+// Verdict is what a path is to Git.
 type Verdict struct {
-	Class  Class
-	Gitdir bool // the path lies in a repository
-	Below  bool // Private: the host's file is readable until there is an own one
+	Class Class
+	Below bool // Private: the host's file is readable until there is an own one
 }
 
 // OpKind says what an operation does.
 type OpKind uint8
 
-// The operations.
+// The operations. Write is any change of content, Chmod any of mode, owner or
+// extended attributes.
 const (
 	Create OpKind = iota
 	Mkdir
-	Symlinks
-	Mknod
+	MakeLink
 	Link
 	Unlink
 	Rmdir
@@ -104,7 +105,6 @@ const (
 type Op struct {
 	Kind         OpKind
 	Path, To     string // To: of Link, Rename and Exchange
-	Type, ToType Kind   // Link, Rename, Exchange: the source's and the target's
 	Links        uint64 // Rename: the source's link count
 	Made, ToMade bool   // the name came into being through the view
 }
@@ -124,7 +124,7 @@ const (
 	Replace                // the lock becomes the file
 )
 
-// Guard is the Git Sentry.
+// Guard is the Git Sentry. Its errors hold an errno.
 type Guard interface {
 	Classify(path string) Verdict
 
@@ -138,53 +138,8 @@ type Guard interface {
 	Protected(dev, ino uint64) bool
 	Alias(op OpKind, path string) error
 
-	// Changed and Forget tell of changes on the host.
+	// Changed tells of a change on the host, or one that may be its; Forget of a
+	// directory that was moved.
 	Changed(path string)
 	Forget(dir string)
 }
-
-// AllShared is the router of a workspace without Git.
-type AllShared struct{}
-
-// Place is Shared.
-func (AllShared) Place(string, bool) Place { return Shared }
-
-// Watches is false.
-func (AllShared) Watches(string, uint64, uint64, uint64) bool { return false }
-
-// Begin allows everything.
-func (AllShared) Begin(string) (Change, error) { return noChange{}, nil }
-
-// Renaming allows everything.
-func (AllShared) Renaming(string, string) (Change, error) { return noChange{}, nil }
-
-// Changed affects nothing.
-func (AllShared) Changed(string) ([]string, error) { return nil, nil }
-
-type noChange struct{}
-
-func (noChange) End(bool) ([]string, error) { return nil, nil }
-
-// Unguarded is the guard of a workspace without Git.
-type Unguarded struct{}
-
-// Classify finds nothing to guard.
-func (Unguarded) Classify(string) Verdict { return Verdict{} }
-
-// Check allows everything.
-func (Unguarded) Check(Op) (bool, error) { return false, nil }
-
-// Publish replaces.
-func (Unguarded) Publish(string, string, Content, *Content) (Outcome, error) { return Replace, nil }
-
-// Protected is false.
-func (Unguarded) Protected(uint64, uint64) bool { return false }
-
-// Alias refuses nothing.
-func (Unguarded) Alias(OpKind, string) error { return nil }
-
-// Changed notes nothing.
-func (Unguarded) Changed(string) {}
-
-// Forget notes nothing.
-func (Unguarded) Forget(string) {}

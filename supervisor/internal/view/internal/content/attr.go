@@ -35,6 +35,11 @@ func (v *Content) SetAttr(id uint64, s *SetAttr) (resolve.Attr, error) {
 	}
 	v.Topology.RLock()
 	defer v.Topology.RUnlock()
+	if s.Mode != nil || s.Atime != nil || s.Mtime != nil {
+		if err := v.own(n); err != nil {
+			return resolve.Attr{}, err
+		}
+	}
 	n.Writing.RLock()
 	defer n.Writing.RUnlock()
 	if s.Mode != nil || s.UID != nil || s.GID != nil || s.Atime != nil || s.Mtime != nil {
@@ -226,6 +231,9 @@ func (v *Content) changeXAttr(id uint64, name string, f func(path string) error)
 	}
 	v.Topology.RLock()
 	defer v.Topology.RUnlock()
+	if err := v.own(n); err != nil {
+		return err
+	}
 	n.Writing.RLock()
 	defer n.Writing.RUnlock()
 	if err := v.MayChange(n, policy.Chmod); err != nil {

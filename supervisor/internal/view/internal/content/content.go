@@ -4,7 +4,15 @@
 // It makes and removes no name. It runs in the Runtime Supervisor.
 package content
 
-import "lazaret.dev/lazaret/supervisor/internal/view/internal/resolve"
+import (
+	"sync"
+
+	"lazaret.dev/lazaret/supervisor/internal/view/internal/resolve"
+)
 
 // Content serves what is in the objects of a view.
-type Content struct{ *resolve.View }
+type Content struct {
+	*resolve.View
+
+	announcing sync.Mutex // held while a change is announced to the router
+}

@@ -64,11 +64,17 @@ func (v *Content) writing(id uint64) (*fdcache.Desc, func(), error) {
 		return nil, nil, err
 	}
 	v.Topology.RLock()
+	err = v.own(n)
 	n.Writing.RLock()
-	err = v.MayChange(n, policy.Write)
+	if err == nil {
+		err = v.MayChange(n, policy.Write)
+	}
 	var d *fdcache.Desc
 	if err == nil && n.Dir != nil {
 		err = unix.EISDIR
+	}
+	if err == nil {
+		err = v.announce(n)
 	}
 	if err == nil {
 		d, err = v.Stores.Content(n, true)

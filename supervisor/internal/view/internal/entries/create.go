@@ -16,17 +16,17 @@ import (
 
 // making is the change of one directory that makes an entry.
 type making struct {
-	v    *Entries
-	dir  *tree.Node
-	path string // the entry's
-	name string
-	st   tree.Store
-	in   *fdcache.Desc // the directory in that store
+	v             *Entries
+	dir           *tree.Node
+	dirPath, path string // the directory's and the entry's
+	name          string
+	st            tree.Store
+	in            *fdcache.Desc // the directory in that store
 }
 
 // make prepares to make an entry, asks whether it may be made, calls f to do
 // so, and describes what was made.
-func (v *Entries) make(parent uint64, name string, op policy.OpKind, kind policy.Kind, f func(*making) error) (resolve.Reply, error) {
+func (v *Entries) make(parent uint64, name string, op policy.OpKind, f func(*making) error) (resolve.Reply, error) {
 	if err := resolve.CheckName(name); err != nil {
 		return resolve.Reply{}, err
 	}
@@ -38,26 +38,23 @@ func (v *Entries) make(parent uint64, name string, op policy.OpKind, kind policy
 	}
 	dir.Dir.Mu.Lock()
 	defer dir.Dir.Mu.Unlock()
-	m := &making{v: v, dir: dir, path: resolve.Join(path, name), name: name}
-	if m.st, err = v.Place(dir, path, name, kind); err != nil {
+	m := &making{v: v, dir: dir, dirPath: path, path: resolve.Join(path, name), name: name}
+	if m.st, err = v.Place(dir, path, name, op == policy.Mkdir); err != nil {
 		return resolve.Reply{}, err
 	}
 	if m.st == store.Host {
 		v.Watched(dir)
-		if v.Guard.Classify(m.path).Class != policy.Free || op != policy.Create {
-			if _, err := v.Guard.Check(policy.Op{Kind: op, Path: m.path}); err != nil {
-				return resolve.Reply{}, err
-			}
-		}
-		m.in, err = v.Stores.Dir(dir, store.Host)
-	} else {
-		m.in, err = v.Stores.MakeDir(dir, m.st)
 	}
+	if err := m.mayMake(op); err != nil {
+		return resolve.Reply{}, err
+	}
+	m.in, err = v.Stores.MakeDir(dir, m.st)
 	if err != nil {
 		return resolve.Reply{}, err
 	}
 	defer v.Stores.Release(m.in)
-	if err := v.Bracket(m.path, m.st, func() error { return m.unwhite(f) }); err != nil {
+	err = v.Bracket(m.path, m.st, policy.Entry{}, func() error { return m.unwhite(f) })
+	if err != nil {
 		return resolve.Reply{}, err
 	}
 	if m.st == store.Host && v.Guard.Classify(m.path).Class != policy.Free {
@@ -69,6 +66,19 @@ func (v *Entries) make(parent uint64, name string, op policy.OpKind, kind policy
 		return resolve.Reply{}, err
 	}
 	return v.Enter(dir, name, &resolve.Found{Store: m.st, Info: info}), nil
+}
+
+// mayMake asks whether the entry may be made. Of Ignored Workspace State nobody
+// is asked, and a link is asked about with the names of its file.
+func (m *making) mayMake(op policy.OpKind) error {
+	if m.st == store.Domain || m.st == store.Transient || op == policy.Link {
+		return nil
+	}
+	if _, whole := m.v.Inside(m.dir, m.dirPath); whole {
+		return nil
+	}
+	_, err := m.v.Guard.Check(policy.Op{Kind: op, Path: m.path, Made: m.v.Made.Has(m.path)})
+	return err
 }
 
 // unwhite calls f, first removing the mark of a removed name.
@@ -87,7 +97,7 @@ func (m *making) unwhite(f func(*making) error) error {
 // meanwhile.
 func (v *Entries) Create(parent uint64, name string, flags, mode uint32) (resolve.Reply, error) {
 	made := -1
-	r, err := v.make(parent, name, policy.Create, policy.File, func(m *making) error {
+	r, err := v.make(parent, name, policy.Create, func(m *making) error {
 		fd, err := unix.Openat(m.in.FD, name, unix.O_RDWR|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, object.KeepMode(mode))
 		made = fd
 		return err
@@ -117,7 +127,7 @@ func (v *Entries) openMade(parent uint64, name string, flags uint32) (resolve.Re
 	if err != nil || r.Node == 0 {
 		return r, err
 	}
-	if flags&unix.O_TRUNC != 0 && resolve.KindOf(r.Attr.Mode) == policy.File {
+	if flags&unix.O_TRUNC != 0 && r.Attr.IsRegular() {
 		zero := uint64(0)
 		r.Attr, err = v.Content.SetAttr(r.Node, &content.SetAttr{Size: &zero})
 	}
@@ -141,14 +151,14 @@ func (v *Entries) Mknod(parent uint64, name string, mode uint32) (resolve.Reply,
 
 // Mkdir makes a directory.
 func (v *Entries) Mkdir(parent uint64, name string, mode uint32) (resolve.Reply, error) {
-	return v.make(parent, name, policy.Mkdir, policy.Dir, func(m *making) error {
+	return v.make(parent, name, policy.Mkdir, func(m *making) error {
 		return unix.Mkdirat(m.in.FD, name, object.KeepMode(mode))
 	})
 }
 
 // Symlink makes a symbolic link.
 func (v *Entries) Symlink(parent uint64, name, target string) (resolve.Reply, error) {
-	return v.make(parent, name, policy.Symlinks, policy.Symlink, func(m *making) error {
+	return v.make(parent, name, policy.MakeLink, func(m *making) error {
 		return unix.Symlinkat(target, m.in.FD, name)
 	})
 }
@@ -163,7 +173,7 @@ func (v *Entries) Link(id, parent uint64, name string) (resolve.Reply, error) {
 		return resolve.Reply{}, unix.EPERM
 	}
 	st, _ := v.Tree.Identity(n)
-	return v.make(parent, name, policy.Link, policy.File, func(m *making) error {
+	return v.make(parent, name, policy.Link, func(m *making) error {
 		if m.st != st {
 			return unix.EXDEV
 		}
@@ -183,19 +193,32 @@ func (v *Entries) Link(id, parent uint64, name string) (resolve.Reply, error) {
 	})
 }
 
-// mayLink asks the guard about a link from each of the file's names.
+// mayLink asks about a link from each of the file's names.
 func (v *Entries) mayLink(n *tree.Node, m *making) error {
-	if m.st != store.Host {
-		return nil
-	}
 	if n.Sealed {
 		return unix.EROFS
 	}
-	for _, name := range v.Tree.Names(n) {
-		if dir, ok := v.Tree.Path(name.Parent); ok {
-			op := policy.Op{Kind: policy.Link, Path: resolve.Join(dir, name.Name), To: m.path, Type: policy.File}
-			if _, err := v.Guard.Check(op); err != nil {
-				return err
+	if m.st != store.Host && m.st != store.Private {
+		return nil
+	}
+	info, err := v.Stores.Stat(n)
+	if err != nil {
+		return err
+	}
+	for _, path := range v.Paths(n) {
+		if _, err := v.Guard.Check(policy.Op{Kind: policy.Link, Path: path, To: m.path, Made: v.Made.Has(path)}); err != nil {
+			return err
+		}
+		if m.st != store.Host {
+			continue
+		}
+		if info.Nlink > 1 && v.Guard.Protected(info.Dev, info.Ino) {
+			return v.Guard.Alias(policy.Link, path)
+		}
+		if v.Router.Watches(path, resolve.EntryOf(&info)) {
+			if err := v.Router.Linking(path); err != nil {
+				v.Log.Error("announce a link", "error", err.Error())
+				return unix.EIO
 			}
 		}
 	}

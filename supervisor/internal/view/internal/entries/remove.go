@@ -5,6 +5,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"lazaret.dev/lazaret/supervisor/internal/view/internal/object"
 	"lazaret.dev/lazaret/supervisor/internal/view/internal/resolve"
 	"lazaret.dev/lazaret/supervisor/internal/view/internal/store"
 	"lazaret.dev/lazaret/supervisor/internal/view/internal/tree"
@@ -61,14 +62,11 @@ func (v *Entries) remove(parent uint64, name string, op policy.OpKind, f func(*t
 		return err
 	}
 	full := resolve.Join(path, name)
-	if e.Store == store.Host {
-		if err := v.mayRemove(full, &e, op); err != nil {
-			return err
-		}
+	if err := v.mayRemove(dir, path, name, &e, op); err != nil {
+		return err
 	}
-	n := v.Tree.Child(dir, name)
-	v.Stores.Keep(n)
-	if err := v.Bracket(full, e.Store, func() error { return f(dir, &e) }); err != nil {
+	v.Stores.Keep(v.Tree.Child(dir, name))
+	if err := v.around(full, &e, func() error { return f(dir, &e) }); err != nil {
 		return err
 	}
 	v.Made.Remove(full)
@@ -89,18 +87,36 @@ func (v *Entries) forgetName(dir *tree.Node, name string, e *resolve.Found) {
 	resolve.Changed(dir)
 }
 
-// mayRemove asks whether an entry of the host's may be removed.
-func (v *Entries) mayRemove(path string, e *resolve.Found, op policy.OpKind) error {
-	if v.Guard.Classify(path).Class == policy.Free && v.Router.Place(path, e.Info.IsDir()) == policy.Exposed {
+// mayRemove asks whether an entry may be removed.
+func (v *Entries) mayRemove(dir *tree.Node, path, name string, e *resolve.Found, op policy.OpKind) error {
+	if e.Store == store.Domain || e.Store == store.Transient {
+		return nil
+	}
+	if _, whole := v.Inside(dir, path); whole {
+		return nil
+	}
+	full := resolve.Join(path, name)
+	if e.Verdict.Class == policy.Free && v.Router.Place(full, e.Info.IsDir()) == policy.Exposed {
 		return unix.EROFS
 	}
-	_, err := v.Guard.Check(policy.Op{Kind: op, Path: path, Type: resolve.KindOf(e.Info.Mode), Made: v.Made.Has(path)})
+	_, err := v.Guard.Check(policy.Op{Kind: op, Path: full, Made: v.Made.Has(full)})
 	return err
+}
+
+// around announces the change of an entry to the router, and makes it.
+func (v *Entries) around(path string, e *resolve.Found, f func() error) error {
+	if e.Store == store.Host && e.Verdict.Class == policy.Gated {
+		return v.Around(func() (policy.Change, error) { return v.Router.Publishing(path) }, f)
+	}
+	return v.Bracket(path, e.Store, resolve.EntryOf(&e.Info), f)
 }
 
 // unlink removes an entry from its store. A name whose bytes are the Domain's
 // own hides the host's from then on.
 func (v *Entries) unlink(dir *tree.Node, name string, f *resolve.Found, flags int) error {
+	if f.Store == store.Host && f.Verdict.Class.Domain() {
+		return v.hide(dir, name)
+	}
 	d, err := v.Stores.Dir(dir, f.Store)
 	if err != nil {
 		return err
@@ -109,7 +125,29 @@ func (v *Entries) unlink(dir *tree.Node, name string, f *resolve.Found, flags in
 	if err := unix.Unlinkat(d.FD, name, flags); err != nil {
 		return err
 	}
+	if f.Store == store.Private && f.Verdict.Below {
+		return v.hide(dir, name)
+	}
 	return nil
+}
+
+// hide marks a name as removed for whoever is inside, while the host has it.
+func (v *Entries) hide(dir *tree.Node, name string) error {
+	h, err := v.Stores.Dir(dir, store.Host)
+	if err != nil {
+		return err
+	}
+	_, err = object.Stat(h.FD, name)
+	v.Stores.Release(h)
+	if errors.Is(err, unix.ENOENT) {
+		return nil
+	}
+	d, err := v.Stores.MakeDir(dir, store.Private)
+	if err != nil {
+		return err
+	}
+	defer v.Stores.Release(d)
+	return unix.Mknodat(d.FD, name, unix.S_IFCHR, 0)
 }
 
 // emptyOthers is ENOTEMPTY when a directory of the host has entries that are

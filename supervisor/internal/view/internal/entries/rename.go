@@ -21,8 +21,8 @@ type end struct {
 }
 
 // Rename gives an entry another name, flags being those of renameat2 but for
-// RENAME_WHITEOUT. Between stores, a file is EXDEV when it is large, and a
-// directory always.
+// RENAME_WHITEOUT. Between stores, a file with several names or of much content
+// is EXDEV, and a directory always.
 func (v *Entries) Rename(parent uint64, name string, newParent uint64, newName string, flags uint32) error {
 	if flags&^(unix.RENAME_NOREPLACE|unix.RENAME_EXCHANGE) != 0 {
 		return unix.EINVAL
@@ -121,65 +121,106 @@ func (v *Entries) fill(ends ...*end) error {
 
 // rename carries out a rename of what was found.
 func (v *Entries) rename(from, to *end, flags uint32) error {
+	if err := v.ownFirst(from); err != nil {
+		return err
+	}
 	dir, _ := v.Tree.Path(to.dir)
-	st, err := v.Place(to.dir, dir, to.name, resolve.KindOf(from.e.Info.Mode))
+	st, err := v.Place(to.dir, dir, to.name, from.e.Info.IsDir())
 	if err != nil {
 		return err
 	}
 	if flags&unix.RENAME_EXCHANGE != 0 {
 		st = to.e.Store
 	}
-	if st != from.e.Store || to.has && to.e.Store != st {
+	publish, err := v.mayRename(from, to, st, flags)
+	if err != nil {
+		return err
+	}
+	switch {
+	case publish:
+		return v.publish(from, to, st)
+	case st != from.e.Store, to.has && to.e.Store != st && st != store.Private:
 		return v.across(from, to, st, flags)
 	}
-	if st == store.Host {
-		if _, err := v.mayRename(from, to, flags); err != nil {
-			return err
-		}
-	}
-	return v.bracketTwo(from, to, func() error { return v.within(from, to, st, flags) })
+	// A private file takes the place of the host's, which is only hidden.
+	return v.bracketTwo(from, to, flags&unix.RENAME_EXCHANGE != 0, func() error { return v.within(from, to, st, flags) })
 }
 
-// mayRename asks about a rename on the host.
-func (v *Entries) mayRename(from, to *end, flags uint32) (publish bool, err error) {
+// ownFirst gives a private file that is still the host's its own copy, which
+// then is renamed.
+func (v *Entries) ownFirst(x *end) error {
+	n := v.Tree.Child(x.dir, x.name)
+	if x.e.Store != store.Host || !x.e.Verdict.Class.Domain() || n == nil {
+		return nil
+	}
+	n.Writing.Lock()
+	defer n.Writing.Unlock()
+	if err := v.Content.Own(n, tree.Name{Parent: x.dir, Name: x.name}); err != nil {
+		return err
+	}
+	x.e.Store = store.Private
+	return nil
+}
+
+// mayRename asks about a rename that the host, or the Domain's private Git
+// state, has to do with.
+func (v *Entries) mayRename(from, to *end, st tree.Store, flags uint32) (publish bool, err error) {
+	if from.e.Store != store.Host && st != store.Host && (from.e.Store == st || st != store.Private) {
+		return false, nil
+	}
 	for _, x := range []*end{from, to} {
-		if v.Guard.Classify(x.path).Class == policy.Free && v.Router.Place(x.path, x.e.Info.IsDir()) == policy.Exposed {
+		if !x.has {
+			continue
+		}
+		if x.e.Verdict.Class == policy.Free && v.Router.Place(x.path, x.e.Info.IsDir()) == policy.Exposed {
 			return false, unix.EROFS
+		}
+		if x.e.Store == store.Host && x.e.Info.IsRegular() && x.e.Info.Nlink > 1 && v.Guard.Protected(x.e.Info.Dev, x.e.Info.Ino) {
+			return false, v.Guard.Alias(policy.Rename, x.path)
 		}
 	}
 	op := policy.Op{
-		Kind: policy.Rename, Path: from.path, To: to.path, Type: resolve.KindOf(from.e.Info.Mode), Links: uint64(from.e.Info.Nlink),
+		Kind: policy.Rename, Path: from.path, To: to.path, Links: uint64(from.e.Info.Nlink),
 		Made: v.Made.Has(from.path), ToMade: v.Made.Has(to.path),
 	}
 	if flags&unix.RENAME_EXCHANGE != 0 {
 		op.Kind = policy.Exchange
 	}
-	if to.has {
-		op.ToType = resolve.KindOf(to.e.Info.Mode)
-	}
 	return v.Guard.Check(op)
 }
 
-// bracketTwo tells the router of the change of both names, and of a directory
-// that moves.
-func (v *Entries) bracketTwo(from, to *end, f func() error) error {
-	if from.e.Store == store.Host && (from.e.Info.IsDir() || to.has && to.e.Info.IsDir()) {
-		change, err := v.Router.Renaming(from.path, to.path)
-		if err != nil {
-			return unix.EIO
+// bracketTwo tells the router of the change of both names, and of directories
+// that move. One of which only a part is the host's does not move: tools copy
+// it.
+func (v *Entries) bracketTwo(from, to *end, exchange bool, f func() error) error {
+	type move struct{ from, to string }
+	var moves []move
+	if from.e.Store == store.Host && from.e.Info.IsDir() {
+		moves = append(moves, move{from.path, to.path})
+	}
+	if from.e.Store == store.Host && exchange && to.e.Info.IsDir() {
+		moves = append(moves, move{to.path, from.path})
+	}
+	for _, m := range moves {
+		if v.Router.Place(m.from, true) != policy.Shared || v.Router.Place(m.to, true) != policy.Shared {
+			return unix.EXDEV
 		}
 		g := f
 		f = func() error {
-			err := g()
-			affected, eerr := change.End(err == nil)
-			if err == nil && eerr != nil {
-				err = unix.EIO
-			}
-			v.Reroute(affected)
-			return err
+			return v.Around(func() (policy.Change, error) { return v.Router.Renaming(m.from, m.to) }, g)
 		}
 	}
-	return v.Bracket(from.path, from.e.Store, func() error { return v.Bracket(to.path, from.e.Store, f) })
+	return v.Bracket(from.path, from.e.Store, from.entry(), func() error {
+		return v.Bracket(to.path, from.e.Store, to.entry(), f)
+	})
+}
+
+// entry describes what is at the end to the router.
+func (x *end) entry() policy.Entry {
+	if !x.has {
+		return policy.Entry{}
+	}
+	return resolve.EntryOf(&x.e.Info)
 }
 
 // within renames in one store.
@@ -200,6 +241,11 @@ func (v *Entries) within(from, to *end, st tree.Store, flags uint32) error {
 	}
 	if err := unix.Renameat2(a.FD, from.name, b.FD, to.name, uint(flags)); err != nil {
 		return err
+	}
+	if st == store.Private && from.e.Verdict.Below && flags&unix.RENAME_EXCHANGE == 0 {
+		if err := v.hide(from.dir, from.name); err != nil {
+			v.Log.Error("hide what was renamed", "error", err.Error())
+		}
 	}
 	if st == store.Host {
 		v.moveOthers(from, to)
@@ -270,10 +316,4 @@ func (v *Entries) moveOther(from, to *end, st tree.Store) error {
 		}
 	}
 	return err
-}
-
-// across renames between stores: the bytes of a file are copied, so that tools
-// that write a temporary file and rename it need not know of stores.
-func (v *Entries) across(from, to *end, st tree.Store, flags uint32) error {
-	return unix.EXDEV
 }

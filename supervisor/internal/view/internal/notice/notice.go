@@ -32,6 +32,10 @@ const (
 	// change.
 	again = 300 * time.Millisecond
 
+	// poll is how often it is assumed that something has changed that nobody
+	// watches.
+	poll = 800 * time.Millisecond
+
 	// tick is the coarsest time stamp of a filesystem. A version that was looked
 	// at within one tick of its own time stamp may have a successor with the
 	// same one.
@@ -45,12 +49,15 @@ type Kernel interface {
 	Inode(id uint64)
 }
 
-// Change is a change of the host's.
+// Change is a change of the host's, or one from inside that is noticed as well.
 type Change struct {
-	Dir  *tree.Node
-	Name string // "" for the directory itself
-	Mask uint32 // unix.IN_…
+	Path string      // "" where nobody knows what has changed
+	Mask uint32      // unix.IN_…
+	Info object.Info // what is there now; the zero Info is nothing
 }
+
+// unseen is a change of nobody knows what.
+var unseen = Change{Mask: unix.IN_Q_OVERFLOW}
 
 // Notices watches one tree.
 type Notices struct {
@@ -58,17 +65,19 @@ type Notices struct {
 	kernel Kernel
 	log    *slog.Logger
 
-	// OnChange, when set before Run, is told of each change by the host that may
-	// mean something to those who decide.
+	// OnChange, when set before Run, is told of each change. Where directories are
+	// not watched it is told now and then that there may have been some.
 	OnChange func(Change)
 
 	w *watch.Watcher // nil where nothing can be watched
 
 	mu    sync.Mutex
 	dirs  map[int][]*tree.Node // by watch; several for a directory bound twice
-	full  bool                 // no further watch is to be had
+	also  map[int]also
+	full  bool // no further watch is to be had
 	count int
 	todo  []func()
+	blind bool // something that is not watched matters
 
 	wake chan struct{}
 }
@@ -76,7 +85,7 @@ type Notices struct {
 // New makes the notices of a tree. Where inotify is not to be had, or follow
 // is false since the filesystem is somebody else's too, nothing is watched.
 func New(s *store.Stores, k Kernel, follow bool, log *slog.Logger) *Notices {
-	x := &Notices{stores: s, kernel: k, log: log, dirs: map[int][]*tree.Node{}, wake: make(chan struct{}, 1)}
+	x := &Notices{stores: s, kernel: k, log: log, dirs: map[int][]*tree.Node{}, also: map[int]also{}, wake: make(chan struct{}, 1)}
 	if !follow {
 		return x
 	}
@@ -153,6 +162,30 @@ func (x *Notices) Forget(n *tree.Node) {
 	}
 }
 
+// also is a directory that is watched although the kernel need not know it.
+type also struct {
+	path string
+	fd   int
+}
+
+// Follow watches a directory of the host for OnChange. It may be one that
+// nobody inside has looked at. fd stays the caller's, and open.
+func (x *Notices) Follow(path string, fd int) bool {
+	if x.w == nil {
+		return false
+	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	wd, err := x.w.Add(store.Proc(fd))
+	if err != nil {
+		x.blind = true
+		x.log.Warn("a directory is not watched", "path", path, "error", err.Error())
+		return false
+	}
+	x.also[wd] = also{path, fd}
+	return true
+}
+
 // nodes returns the directories of a watch.
 func (x *Notices) nodes(wd int) []*tree.Node {
 	x.mu.Lock()
@@ -195,6 +228,12 @@ func (x *Notices) Run(ctx context.Context) error {
 		defer func() { _ = x.w.Close() }()
 	}
 
+	var sometimes <-chan time.Time
+	if x.OnChange != nil {
+		t := time.NewTicker(poll)
+		defer t.Stop()
+		sometimes = t.C
+	}
 	pending := map[entry]uint32{}
 	var order []entry
 	var later []due
@@ -205,6 +244,10 @@ func (x *Notices) Run(ctx context.Context) error {
 			return nil
 		case <-x.wake:
 			x.doLater()
+		case <-sometimes:
+			if x.sightless() {
+				x.tell(unseen)
+			}
 		case events, ok := <-batches:
 			if !ok {
 				return errEnded
@@ -213,8 +256,10 @@ func (x *Notices) Run(ctx context.Context) error {
 				if e.Mask&unix.IN_Q_OVERFLOW != 0 {
 					x.log.Warn("events were lost: everything is looked at again")
 					x.Resync(x.all())
+					x.tell(unseen)
 					continue
 				}
+				x.followed(e)
 				for _, n := range x.nodes(e.Watch) {
 					k := entry{n, e.Name}
 					if _, have := pending[k]; !have {
@@ -254,6 +299,13 @@ func (x *Notices) Run(ctx context.Context) error {
 
 var errEnded = errors.New("inotify has ended")
 
+// sightless tells whether something may change unseen.
+func (x *Notices) sightless() bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.w == nil || x.full || x.blind
+}
+
 // read passes events on until the watcher is closed.
 func (x *Notices) read(ctx context.Context, out chan<- []watch.Event) {
 	defer close(out)
@@ -281,7 +333,7 @@ func (x *Notices) look(e entry, mask uint32) bool {
 		x.lookAt(e.dir, mask)
 		return false
 	}
-	names, child, repeat := x.compare(e, mask)
+	names, child, info, repeat := x.compare(e, mask)
 	if names {
 		x.kernel.Entry(e.dir.ID, e.name)
 		x.kernel.Inode(e.dir.ID)
@@ -289,23 +341,50 @@ func (x *Notices) look(e entry, mask uint32) bool {
 	if child != nil {
 		x.kernel.Inode(child.ID)
 	}
-	if x.OnChange != nil && mask != 0 {
-		x.OnChange(Change{e.dir, e.name, mask})
+	if dir, ok := x.stores.Tree.Path(e.dir); ok && mask != 0 {
+		if dir != "" {
+			dir += "/"
+		}
+		x.tell(Change{dir + e.name, mask, info})
 	}
 	return repeat
 }
 
+func (x *Notices) tell(c Change) {
+	if x.OnChange != nil {
+		x.OnChange(c)
+	}
+}
+
+// followed tells of a change in a directory that is watched for its own sake.
+func (x *Notices) followed(e watch.Event) {
+	x.mu.Lock()
+	a, ok := x.also[e.Watch]
+	x.mu.Unlock()
+	if !ok || e.Name == "" {
+		return
+	}
+	info, err := object.Stat(a.fd, e.Name)
+	if err != nil {
+		info = object.Info{}
+	}
+	x.tell(Change{a.path + "/" + e.Name, e.Mask, info})
+}
+
 // compare tells whether the kernel is wrong about the name, or about the node
 // that has it.
-func (x *Notices) compare(e entry, mask uint32) (names bool, child *tree.Node, repeat bool) {
+func (x *Notices) compare(e entry, mask uint32) (names bool, child *tree.Node, info object.Info, repeat bool) {
 	// No change from inside is half done.
 	e.dir.Dir.Mu.Lock()
 	defer e.dir.Dir.Mu.Unlock()
 	d, err := x.stores.Dir(e.dir, store.Host)
 	if err != nil {
-		return true, nil, true
+		return true, nil, info, true
 	}
-	info, err := object.Stat(d.FD, e.name)
+	info, err = object.Stat(d.FD, e.name)
+	if err != nil {
+		info = object.Info{}
+	}
 	x.stores.Release(d)
 	n := x.stores.Tree.Child(e.dir, e.name)
 	var st tree.Store
@@ -316,22 +395,22 @@ func (x *Notices) compare(e entry, mask uint32) (names bool, child *tree.Node, r
 	switch {
 	case n != nil && st != store.Host:
 		// The host's is invisible there.
-		return false, nil, false
+		return false, nil, info, false
 	case err != nil && n == nil:
 		// The kernel has no entry, unless one is on its way.
-		return false, nil, true
+		return false, nil, info, true
 	case n == nil:
-		return true, nil, true
+		return true, nil, info, true
 	case err != nil || info.Key != key:
 		// Moved or gone: what lies below is not reached by that name any more.
 		x.stores.Tree.Remove(e.dir, e.name, false)
 		x.stores.Orphan(n)
-		return true, n, true
+		return true, n, info, true
 	}
 	if !differs(n, &info, mask) {
-		return false, nil, false
+		return false, nil, info, false
 	}
-	return false, n, true
+	return false, n, info, true
 }
 
 // differs tells whether the kernel may hold another version of n's object.
@@ -423,4 +502,13 @@ func (x *Notices) doLater() {
 	for _, f := range todo {
 		f()
 	}
+}
+
+// Forgotten makes the kernel forget a name that is gone, after the request that
+// has removed it.
+func (x *Notices) Forgotten(dir *tree.Node, name string) {
+	x.Later(func() {
+		x.kernel.Entry(dir.ID, name)
+		x.kernel.Inode(dir.ID)
+	})
 }

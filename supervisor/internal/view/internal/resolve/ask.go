@@ -3,76 +3,125 @@ package resolve
 import (
 	"golang.org/x/sys/unix"
 
+	"lazaret.dev/lazaret/supervisor/internal/view/internal/notice"
+	"lazaret.dev/lazaret/supervisor/internal/view/internal/object"
 	"lazaret.dev/lazaret/supervisor/internal/view/internal/store"
 	"lazaret.dev/lazaret/supervisor/internal/view/internal/tree"
 	"lazaret.dev/lazaret/supervisor/internal/view/policy"
 )
 
 // MayChange asks whether an object may be changed: by each of its names, since
-// each of them is one on the host.
+// each of them is one on the host. What has names elsewhere may be something
+// that is protected there.
 func (v *View) MayChange(n *tree.Node, kind policy.OpKind) error {
 	if n.Sealed {
 		return unix.EROFS
 	}
-	st, _ := v.Tree.Identity(n)
+	st, key := v.Tree.Identity(n)
 	if st != store.Host {
 		return nil
 	}
+	for _, path := range v.Paths(n) {
+		if v.Guard.Classify(path).Class != policy.Free {
+			if _, err := v.Guard.Check(policy.Op{Kind: kind, Path: path, Made: v.Made.Has(path)}); err != nil {
+				return err
+			}
+		} else if v.Router.Place(path, n.Dir != nil) == policy.Exposed {
+			return unix.EROFS
+		}
+		if n.Dir == nil && v.Guard.Protected(key.Dev, key.Ino) {
+			return v.Guard.Alias(kind, path)
+		}
+	}
+	return nil
+}
+
+// Paths are the paths of a node's names.
+func (v *View) Paths(n *tree.Node) []string {
+	var out []string
 	for _, name := range v.Tree.Names(n) {
-		dir, ok := v.Tree.Path(name.Parent)
-		if !ok {
-			continue
-		}
-		if err := v.mayChangePath(Join(dir, name.Name), n.Dir != nil, kind); err != nil {
-			return err
+		if dir, ok := v.Tree.Path(name.Parent); ok {
+			out = append(out, Join(dir, name.Name))
 		}
 	}
-	return nil
+	return out
 }
 
-func (v *View) mayChangePath(path string, isDir bool, kind policy.OpKind) error {
-	if v.Guard.Classify(path).Class != policy.Free {
-		_, err := v.Guard.Check(policy.Op{Kind: kind, Path: path, Made: v.Made.Has(path)})
-		return err
+// EntryOf describes an object to the router.
+func EntryOf(info *object.Info) policy.Entry {
+	return policy.Entry{
+		Regular: info.IsRegular(), Dir: info.IsDir(), Dev: info.Dev, Ino: info.Ino, Nlink: uint64(info.Nlink),
 	}
-	if v.Router.Place(path, isDir) == policy.Exposed {
-		return unix.EROFS
-	}
-	return nil
 }
 
-// Bracket tells the router of a change of one of its rules, which f makes.
-func (v *View) Bracket(path string, st tree.Store, f func() error) error {
-	if st != store.Host || !v.Router.Watches(path, 0, 0, 0) {
+// Bracket tells the router of a change of one of its rules, which f makes. e is
+// what the host has at the path.
+func (v *View) Bracket(path string, st tree.Store, e policy.Entry, f func() error) error {
+	if st != store.Host || !v.Router.Watches(path, e) {
 		return f()
 	}
-	change, err := v.Router.Begin(path)
+	return v.Around(func() (policy.Change, error) { return v.Router.Begin(path) }, f)
+}
+
+// Around announces a change, makes it, and takes its effect into account.
+func (v *View) Around(begin func() (policy.Change, error), f func() error) error {
+	change, err := begin()
 	if err != nil {
+		v.Log.Error("announce a change", "error", err.Error())
 		return unix.EIO
 	}
 	ferr := f()
-	affected, err := change.End(ferr == nil)
-	if ferr == nil && err != nil {
-		ferr = unix.EIO
+	if err := v.End(change, ferr == nil); err != nil && ferr == nil {
+		return err
 	}
-	v.Reroute(affected)
 	return ferr
 }
 
+// End takes the effect of a change into account.
+func (v *View) End(change policy.Change, done bool) error {
+	affected, err := change.End(done)
+	v.Reroute(affected)
+	if err != nil {
+		v.Log.Error("take a change into account", "error", err.Error())
+		return unix.EIO
+	}
+	return nil
+}
+
 // Reroute takes back what the kernel knows below directories whose places may
-// have changed. It must not be waited for by whoever serves a request.
+// have changed. It does not wait for that, so that it may be called by whoever
+// serves a request.
 func (v *View) Reroute(affected []string) {
 	if len(affected) > 0 {
-		v.Notices.Later(func() { v.resync(affected) })
+		v.Notices.Later(func() { v.Resync(affected) })
 	}
 }
 
-func (v *View) resync(paths []string) {
+// Resync is Reroute for whoever serves none.
+func (v *View) Resync(paths []string) {
 	for _, p := range paths {
-		n := v.Tree.Find(p)
-		if n == nil {
-			continue
+		if n := v.Tree.Find(p); n != nil {
+			v.Notices.Resync(append(v.Tree.Below(n), n))
 		}
-		v.Notices.Resync(append(v.Tree.Below(n), n))
 	}
+}
+
+// notable are the events of which those who decide are told: not of a write,
+// after which a file is half written, nor of a new file, which is empty.
+const notable = unix.IN_CLOSE_WRITE | unix.IN_MOVED_FROM | unix.IN_MOVED_TO | unix.IN_DELETE | unix.IN_Q_OVERFLOW
+
+// HostChanged tells those who decide of a change.
+func (v *View) HostChanged(c notice.Change) {
+	if c.Mask&(notable|unix.IN_CREATE) == 0 {
+		return
+	}
+	v.Guard.Changed(c.Path)
+	if c.Mask&notable == 0 && c.Info.IsRegular() {
+		return
+	}
+	affected, err := v.Router.Changed(c.Path, EntryOf(&c.Info))
+	if err != nil {
+		v.Log.Error("take a change into account", "path", c.Path, "error", err.Error())
+	}
+	v.Resync(affected)
 }

@@ -12,10 +12,12 @@ import (
 	"lazaret.dev/lazaret/supervisor/internal/view/policy"
 )
 
-// Found is an entry of the view and the store that it is in.
+// Found is an entry of the view, the store that it is in, and what it is to
+// Git.
 type Found struct {
-	Store tree.Store
-	Info  object.Info
+	Store   tree.Store
+	Info    object.Info
+	Verdict policy.Verdict
 }
 
 // Reply is an entry as the kernel is told of it. Node is 0 for a name that
@@ -40,23 +42,31 @@ func (v *View) look(dir *tree.Node, st tree.Store, name string) (object.Info, er
 	return info, err
 }
 
-// inside tells whether a directory lies in one store wholly, so that nothing
-// is asked about what is in it.
-func (v *View) inside(dir *tree.Node) (tree.Store, bool) {
+// Inside tells whether a directory with the given path lies in one store
+// wholly, so that nothing is asked about what is in it. A directory that the
+// host does not have, but that Git tracks something in, is no such one.
+func (v *View) Inside(dir *tree.Node, path string) (tree.Store, bool) {
 	st, _ := v.Tree.Identity(dir)
-	return st, st != store.Host
+	switch st {
+	case store.Host:
+		return st, false
+	case store.Domain:
+		return st, v.Router.Place(path, true) == policy.Isolated
+	default:
+		return st, true
+	}
 }
 
 // Find finds the entry name of a directory with the given path. What the
 // host's directory holds is looked at only once it is watched.
 func (v *View) Find(dir *tree.Node, path, name string) (Found, error) {
-	if st, ok := v.inside(dir); ok {
+	if st, ok := v.Inside(dir, path); ok {
 		info, err := v.look(dir, st, name)
-		return Found{st, info}, err
+		return Found{Store: st, Info: info}, err
 	}
 	if path == "" && v.hidden[name] {
 		info, err := v.look(dir, store.Transient, name)
-		return Found{store.Transient, info}, err
+		return Found{Store: store.Transient, Info: info}, err
 	}
 	v.Watched(dir)
 	full := Join(path, name)
@@ -66,24 +76,24 @@ func (v *View) Find(dir *tree.Node, path, name string) (Found, error) {
 		return v.findPrivate(dir, name, verdict)
 	case verdict.Class != policy.Free:
 		info, err := v.look(dir, store.Host, name)
-		return Found{store.Host, info}, err
+		return Found{Store: store.Host, Info: info, Verdict: verdict}, err
 	}
 	host, err := v.look(dir, store.Host, name)
 	if err == nil && v.Router.Place(full, host.IsDir()) != policy.Isolated {
-		return Found{store.Host, host}, nil
+		return Found{Store: store.Host, Info: host}, nil
 	}
 	if err != nil && !errors.Is(err, unix.ENOENT) {
 		return Found{}, err
 	}
 	hidden := err == nil
-	own, derr := v.look(dir, store.Domain, name)
-	if derr != nil {
-		return Found{}, derr
+	own, err := v.look(dir, store.Domain, name)
+	if err != nil {
+		return Found{}, err
 	}
 	// A directory that only leads to something isolated below is none of the
 	// view's by itself.
-	if hidden || v.Router.Place(full, own.IsDir()) == policy.Isolated {
-		return Found{store.Domain, own}, nil
+	if place := v.Router.Place(full, own.IsDir()); hidden || place == policy.Isolated || place == policy.Union {
+		return Found{Store: store.Domain, Info: own}, nil
 	}
 	return Found{}, unix.ENOENT
 }
@@ -99,7 +109,7 @@ func (v *View) findPrivate(dir *tree.Node, name string, verdict policy.Verdict) 
 			return Found{}, unix.ENOENT
 		}
 		if serr == nil || !errors.Is(serr, unix.ENOENT) {
-			return Found{store.Private, info}, serr
+			return Found{Store: store.Private, Info: info, Verdict: verdict}, serr
 		}
 	} else if !errors.Is(err, unix.ENOENT) {
 		return Found{}, err
@@ -108,10 +118,10 @@ func (v *View) findPrivate(dir *tree.Node, name string, verdict policy.Verdict) 
 		return Found{}, unix.ENOENT
 	}
 	info, err := v.look(dir, store.Host, name)
-	if err == nil && info.IsDir() {
+	if err == nil && !info.IsRegular() {
 		return Found{}, unix.ENOENT
 	}
-	return Found{store.Host, info}, err
+	return Found{Store: store.Host, Info: info, Verdict: verdict}, err
 }
 
 // Enter makes an entry's node known and describes it.
@@ -137,8 +147,8 @@ func (v *View) fresh(n *tree.Node) bool {
 }
 
 // Place decides in which store a new entry is made.
-func (v *View) Place(dir *tree.Node, path, name string, kind policy.Kind) (tree.Store, error) {
-	if st, ok := v.inside(dir); ok {
+func (v *View) Place(dir *tree.Node, path, name string, isDir bool) (tree.Store, error) {
+	if st, ok := v.Inside(dir, path); ok {
 		return st, nil
 	}
 	if path == "" && v.hidden[name] {
@@ -152,7 +162,7 @@ func (v *View) Place(dir *tree.Node, path, name string, kind policy.Kind) (tree.
 	case verdict.Class != policy.Free:
 		return store.Host, nil
 	}
-	where := v.Router.Place(full, kind == policy.Dir)
+	where := v.Router.Place(full, isDir)
 	if where == policy.Isolated {
 		return store.Domain, nil
 	}

@@ -32,7 +32,7 @@ func (v *View) List(n *tree.Node) ([]Listed, error) {
 		// It was removed; whoever is in it sees that it is empty.
 		return out, nil
 	}
-	if st != store.Host {
+	if _, whole := v.Inside(n, path); whole {
 		return v.add(out, n, st, key, func(*store.Entry) bool { return true })
 	}
 	v.Watched(n)
@@ -51,7 +51,7 @@ func (v *View) List(n *tree.Node) ([]Listed, error) {
 		}
 		return v.Router.Place(full, e.Type == unix.S_IFDIR) != policy.Isolated
 	})
-	if err != nil {
+	if err != nil && (st == store.Host || !errors.Is(err, unix.ENOENT)) {
 		return nil, err
 	}
 	for _, other := range []tree.Store{store.Domain, store.Private, store.Transient} {

@@ -81,6 +81,7 @@ func New(o Options, kernel notice.Kernel) (*View, error) {
 	v.Numbers.first(root.Key.Dev)
 	v.Stores = store.New(v.Tree, v.Cache, o.Roots, linger)
 	v.Notices = notice.New(v.Stores, kernel, !o.Remote, o.Log)
+	v.Notices.OnChange = v.HostChanged
 	for _, name := range o.Hidden {
 		v.hidden[name] = true
 	}
@@ -145,20 +146,6 @@ func CheckName(name string) error {
 	return nil
 }
 
-// KindOf translates a mode.
-func KindOf(mode uint32) policy.Kind {
-	switch mode & unix.S_IFMT {
-	case unix.S_IFREG:
-		return policy.File
-	case unix.S_IFDIR:
-		return policy.Dir
-	case unix.S_IFLNK:
-		return policy.Symlink
-	default:
-		return policy.Other
-	}
-}
-
 // Watched tells whether changes of a directory of the host are noticed, trying
 // to make it so. What is in the directory must be looked at afterwards.
 func (v *View) Watched(dir *tree.Node) bool {
@@ -172,10 +159,17 @@ func (v *View) Watched(dir *tree.Node) bool {
 
 // TTL is how long the kernel may remember what is in a directory.
 func (v *View) TTL(dir *tree.Node) time.Duration {
-	if st, _ := v.Tree.Identity(dir); st != store.Host || v.Watched(dir) {
+	st, _ := v.Tree.Identity(dir)
+	switch path, ok := v.Tree.Path(dir); {
+	case st == store.Host && v.Watched(dir):
 		return longTTL
+	case st == store.Domain && (!ok || v.Router.Place(path, true) != policy.Isolated):
+		return shortTTL
+	case st != store.Host:
+		return longTTL
+	default:
+		return shortTTL
 	}
-	return shortTTL
 }
 
 // Changed notes that a directory was changed from inside: the kernel drops

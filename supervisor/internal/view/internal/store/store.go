@@ -357,3 +357,13 @@ func (s *Stores) Opened(n *tree.Node, fd int) {
 	s.Release(s.Cache.Put(&n.Write, fd))
 	s.idle.touch(&n.Write)
 }
+
+// Waits tells whether something waits for the slot to be idle.
+func (s *Stores) Waits(slot *fdcache.Slot) bool { return s.idle.waits(slot) }
+
+// WhenIdle calls f once a descriptor for writing, which is used now, was closed
+// for being idle, and again until f returns true. f calls NoLonger before.
+func (s *Stores) WhenIdle(slot *fdcache.Slot, f func() bool) { s.idle.when(slot, f) }
+
+// NoLonger ends WhenIdle.
+func (s *Stores) NoLonger(slot *fdcache.Slot) { s.idle.forget(slot) }
