@@ -17,6 +17,7 @@ import (
 	"lazaret.dev/lazaret/protocol/wire"
 	"lazaret.dev/lazaret/supervisor/internal/arp"
 	"lazaret.dev/lazaret/supervisor/internal/faults"
+	"lazaret.dev/lazaret/supervisor/internal/gitaware"
 	"lazaret.dev/lazaret/supervisor/internal/launcher"
 	"lazaret.dev/lazaret/supervisor/internal/mounts"
 	"lazaret.dev/lazaret/supervisor/internal/netns"
@@ -37,7 +38,8 @@ type server struct {
 	plan    *launch.Plan
 	layout  mounts.Layout
 	slirp   *slirp.Process
-	view    *view.View    // nil until started
+	view    *view.View // nil until started
+	aware   *gitaware.Aware
 	runsc   *runsc.Client // nil until started
 	packets chan *wire.Packet
 	gone    chan error // why the Host Coordinator is taken for gone
@@ -174,13 +176,35 @@ func (s *server) serveWorkspace(fds string) error {
 	if err := noUmask(); err != nil {
 		return &stepError{"anchor", err}
 	}
-	s.view, err = view.Start(view.Config{
-		FUSE: d.FUSE, Stores: d.Stores, UID: s.plan.View.UID, GID: s.plan.View.GID, Log: s.rep.log,
+	v := &s.plan.View
+	aware, err := gitaware.Open(gitaware.Options{
+		Host: d.Stores.Host, Path: s.workspace(), Record: d.Record, Home: v.Home, XDGConfig: v.XDGConfig,
+		Isolate: v.Isolate, Expose: v.Expose, ConfigGate: v.ConfigGate, Log: s.rep.log,
 	})
 	if err != nil {
 		return &stepError{"anchor", err}
 	}
+	s.view, err = view.Start(view.Config{
+		FUSE: d.FUSE, Stores: d.Stores, Router: aware.Router(), Guard: aware.Guard(), UID: v.UID, GID: v.GID,
+		Hidden: v.Hidden, Log: s.rep.log,
+	})
+	if err != nil {
+		aware.Close()
+		return &stepError{"anchor", err}
+	}
+	s.aware = aware
+	aware.OnScan(s.view.Follow)
 	return nil
+}
+
+// workspace is the Agent Workspace's path on the host.
+func (s *server) workspace() string {
+	for _, m := range s.plan.Mounts {
+		if m.Kind == launch.MountWorkspace {
+			return m.Host.Path
+		}
+	}
+	return ""
 }
 
 // noUmask gives files that are made through the view the modes that the
@@ -388,7 +412,11 @@ func (s *server) unmount() error {
 	if s.view == nil {
 		return err
 	}
-	return errors.Join(err, s.view.Close(2*time.Second))
+	if cerr := s.view.Close(2 * time.Second); cerr != nil {
+		return errors.Join(err, cerr)
+	}
+	s.aware.Close()
+	return err
 }
 
 // stopSandbox ends the runsc client and whatever it left behind.

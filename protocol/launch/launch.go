@@ -88,6 +88,24 @@ type View struct {
 	Ignored Ref `json:"ignored"`
 	Private Ref `json:"private"`
 
+	// Record is the directory in which is written down what stays ignored
+	// whatever the sandbox does to the rules. No part of it is served.
+	Record Ref `json:"record"`
+
+	// Isolate is isolate_gitignored, Expose are paths in the workspace that are
+	// shown read-only although they are ignored, and Hidden are names in its root
+	// that are served from transient storage.
+	Isolate bool     `json:"isolate"`
+	Expose  []string `json:"expose,omitempty"`
+	Hidden  []string `json:"hidden,omitempty"`
+
+	// ConfigGate is git_config_gate.
+	ConfigGate bool `json:"config_gate"`
+
+	// Home and XDGConfig are where the developer's own Git configuration lies.
+	Home      string `json:"home"`
+	XDGConfig string `json:"xdg_config"`
+
 	// UID and GID are who the developer is inside.
 	UID uint32 `json:"uid"`
 	GID uint32 `json:"gid"`

@@ -71,7 +71,7 @@ func DomainDirPath(dataRoot, id string) string {
 // volume may show one of them (SQLite's companions of store.db included).
 func DomainOwned(name string) bool {
 	switch name {
-	case recordName, "lock", "log", "anchors", "transient", "ignored", "git-private":
+	case recordName, "lock", "log", "anchors", "transient", "ignored", "git-private", "routes":
 		return true
 	}
 	return strings.HasPrefix(name, "store.db") || strings.HasPrefix(name, ".")
@@ -199,6 +199,11 @@ func (d DomainRoot) EnsureIgnored() (launch.Ref, error) {
 // EnsurePrivate makes the directory of what Git keeps of its own in the sandbox.
 func (d DomainRoot) EnsurePrivate() (launch.Ref, error) {
 	return d.data.ensure(d.names("git-private")...)
+}
+
+// EnsureRoutes makes the directory of the record of what stays ignored.
+func (d DomainRoot) EnsureRoutes() (launch.Ref, error) {
+	return d.data.ensure(d.names("routes")...)
 }
 
 // Anchors returns the sandbox paths of the State Anchors that exist, sorted.

@@ -62,7 +62,7 @@ func Build(req *generation.Request, ids generation.ComponentIDs, img *image.Prep
 	if p.Rootfs, err = rootfs(req, dom, img); err != nil {
 		return nil, err
 	}
-	if p.View, err = view(dom); err != nil {
+	if p.View, err = view(&req.Domain, dom); err != nil {
 		return nil, err
 	}
 	if p.Mounts, err = mounts(&req.Domain, root); err != nil {
@@ -114,12 +114,29 @@ func rootfs(req *generation.Request, dom paths.DomainRoot, img *image.Prepared) 
 	return r, nil
 }
 
-// view makes the Domain's storage beside the workspace.
-func view(dom paths.DomainRoot) (v launch.View, err error) {
+// editorDirs are what hide_editor_dirs hides.
+var editorDirs = []string{".vscode", ".idea"}
+
+// view makes the Domain's storage beside the workspace, and says how that is
+// presented.
+func view(d *config.Domain, dom paths.DomainRoot) (v launch.View, err error) {
+	v = launch.View{Isolate: d.IsolateGitignored, Expose: d.Expose, ConfigGate: d.GitConfigGate}
+	if d.HideEditorDirs {
+		v.Hidden = editorDirs
+	}
 	if v.Ignored, err = dom.EnsureIgnored(); err != nil {
 		return v, err
 	}
-	v.Private, err = dom.EnsurePrivate()
+	if v.Private, err = dom.EnsurePrivate(); err != nil {
+		return v, err
+	}
+	if v.Record, err = dom.EnsureRoutes(); err != nil {
+		return v, err
+	}
+	if v.Home, err = paths.Current().Home(); err != nil {
+		return v, err
+	}
+	v.XDGConfig, err = paths.Current().XDGConfig()
 	return v, err
 }
 

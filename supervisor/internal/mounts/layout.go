@@ -98,6 +98,11 @@ func Check(p *launch.Plan) error {
 			}
 		}
 	}
+	for _, name := range p.View.Hidden {
+		if name == "" || name == "." || name == ".." || strings.ContainsAny(name, "/\x00") {
+			return fmt.Errorf("%q is no name of a hidden directory", name)
+		}
+	}
 	if err := checkWorkspaces(p); err != nil {
 		return err
 	}

@@ -20,11 +20,12 @@ import (
 type Descriptors struct {
 	FUSE   int
 	Stores view.Stores
+	Record int // the directory of what stays ignored
 }
 
 // all lists them in their order of encoding.
 func (d *Descriptors) all() []*int {
-	return []*int{&d.FUSE, &d.Stores.Host, &d.Stores.Domain, &d.Stores.Private, &d.Stores.Transient}
+	return []*int{&d.FUSE, &d.Stores.Host, &d.Stores.Domain, &d.Stores.Private, &d.Stores.Transient, &d.Record}
 }
 
 // Encode renders the descriptors for the next stage, which gets them without
@@ -76,6 +77,19 @@ func (a *assembly) workspace(src, target int, readOnly bool) error {
 	private, err := a.own(fdfs.OpenRef(a.plan.View.Private))
 	if err != nil {
 		return fmt.Errorf("private Git state: %w", err)
+	}
+	for _, name := range a.plan.View.Hidden {
+		if _, err := a.own(fdfs.Mkdir(transient, name, 0o755)); err != nil {
+			return err
+		}
+	}
+	// The record is opened for reading: it is synced.
+	record, err := a.own(fdfs.OpenRef(a.plan.View.Record))
+	if err != nil {
+		return fmt.Errorf("record of ignored paths: %w", err)
+	}
+	if d.Record, err = fdfs.Open(record, ".", unix.O_RDONLY|unix.O_DIRECTORY, true); err != nil {
+		return err
 	}
 	for _, c := range []struct {
 		from     int

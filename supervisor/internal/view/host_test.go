@@ -204,6 +204,8 @@ func hostEdits(t *testing.T, w *viewtest.World) {
 	soon(t, "another link of that name", absent(in("link/moved/f")))
 }
 
+func TestHelperMapping(*testing.T) { viewtest.HelpMapping() }
+
 // An edit is seen in a file that is open, and in one that is mapped.
 func TestHostEditsOpenFile(t *testing.T) {
 	if !viewtest.Inside(t) {
@@ -216,13 +218,9 @@ func TestHostEditsOpenFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = f.Close() }()
-	m, err := unix.Mmap(int(f.Fd()), 0, 8192, unix.PROT_READ, unix.MAP_SHARED)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = unix.Munmap(m) }()
-	if m[0] != 'a' {
-		t.Errorf("mapped: %q", m[0])
+	m := viewtest.Map(t, filepath.Join(w.Mount, "f"), 8192)
+	if got := m.At(0); got != 'a' {
+		t.Errorf("mapped: %q", got)
 	}
 	write(t, filepath.Join(w.Host, "f"), strings.Repeat("b", 8192))
 	soon(t, "read", func() error {
@@ -233,8 +231,8 @@ func TestHostEditsOpenFile(t *testing.T) {
 		return nil
 	})
 	soon(t, "mapped", func() error {
-		if m[0] != 'b' || m[8191] != 'b' {
-			return fmt.Errorf("%q and %q", m[0], m[8191])
+		if a, b := m.At(0), m.At(8191); a != 'b' || b != 'b' {
+			return fmt.Errorf("%q and %q", a, b)
 		}
 		return nil
 	})
@@ -317,21 +315,9 @@ func TestInsideEdits(t *testing.T) {
 	if err := os.Chmod(filepath.Join(w.Mount, "script"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	m, err := os.OpenFile(filepath.Join(w.Mount, "mapped"), os.O_RDWR|os.O_CREATE, 0o644)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = m.Close() }()
-	if err := m.Truncate(4096); err != nil {
-		t.Fatal(err)
-	}
-	b, err := unix.Mmap(int(m.Fd()), 0, 4096, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
-	if err != nil {
-		t.Fatal(err)
-	}
-	copy(b, "through a mapping")
-	if err := errors.Join(unix.Msync(b, unix.MS_SYNC), unix.Munmap(b)); err != nil {
-		t.Fatal(err)
+	write(t, filepath.Join(w.Mount, "mapped"), strings.Repeat("\x00", 4096))
+	if said := viewtest.Map(t, filepath.Join(w.Mount, "mapped"), 4096).Put("through a mapping"); said != "<nil>" {
+		t.Errorf("msync: %s", said)
 	}
 	if got, err := content(filepath.Join(w.Host, "mapped")); !strings.HasPrefix(got, "through a mapping\x00") || err != nil {
 		t.Errorf("mapped: %.20q, %v", got, err)

@@ -20,6 +20,7 @@ import (
 	"github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"
 
+	"lazaret.dev/lazaret/supervisor/internal/fdfs"
 	"lazaret.dev/lazaret/supervisor/internal/view/internal/content"
 	"lazaret.dev/lazaret/supervisor/internal/view/internal/entries"
 	"lazaret.dev/lazaret/supervisor/internal/view/internal/notice"
@@ -72,12 +73,14 @@ type View struct {
 	core   *resolve.View
 	server *fuse.Server
 	fds    []int
+	host   int
 	cancel context.CancelFunc
 	tasks  sync.WaitGroup
 	done   chan struct{}
 
-	mu  sync.Mutex
-	err error
+	mu       sync.Mutex
+	err      error
+	followed map[string]int // directories watched for the deciders' sake
 }
 
 // Start begins to serve. It answers the kernel's first request, so that the
@@ -90,7 +93,7 @@ func Start(c Config) (*View, error) {
 	if c.Guard == nil {
 		c.Guard = policy.Unguarded{}
 	}
-	v := &View{done: make(chan struct{})}
+	v := &View{done: make(chan struct{}), host: c.Stores.Host}
 	for _, fd := range []int{c.Stores.Host, c.Stores.Domain, c.Stores.Private, c.Stores.Transient} {
 		if fd >= 0 {
 			v.fds = append(v.fds, fd)
@@ -173,6 +176,29 @@ func (v *View) end(err error) {
 	default:
 		v.err = err
 		close(v.done)
+	}
+}
+
+// Follow tells the router and the guard of changes in these directories of the
+// workspace from now on, whether or not anybody inside has looked at them. What
+// is not there is left out.
+func (v *View) Follow(dirs []string) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.followed == nil {
+		v.followed = map[string]int{}
+	}
+	for _, dir := range dirs {
+		if _, ok := v.followed[dir]; ok {
+			continue
+		}
+		fd, err := fdfs.Open(v.host, dir, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW, true)
+		if err != nil {
+			continue
+		}
+		v.fds = append(v.fds, fd)
+		v.followed[dir] = fd
+		v.core.Notices.Follow(dir, fd)
 	}
 }
 

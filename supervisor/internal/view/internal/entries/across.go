@@ -55,6 +55,8 @@ func (v *Entries) carry(n *tree.Node, from, to *end, st tree.Store) error {
 		return err
 	}
 	v.Made.Remove(from.path)
+	v.Guard.Changed(from.path)
+	v.appeared(to.path)
 	v.Owners.Forget(from.e.Info.Key)
 	v.moved(from, to, 0)
 	return v.Content.Rehouse(n, st, dir.FD, to.name)

@@ -57,8 +57,8 @@ func (v *Entries) make(parent uint64, name string, op policy.OpKind, f func(*mak
 	if err != nil {
 		return resolve.Reply{}, err
 	}
-	if m.st == store.Host && v.Guard.Classify(m.path).Class != policy.Free {
-		v.Made.Add(m.path)
+	if m.st == store.Host {
+		v.appeared(m.path)
 	}
 	resolve.Changed(dir)
 	info, err := object.Stat(m.in.FD, name)
@@ -79,6 +79,14 @@ func (m *making) mayMake(op policy.OpKind) error {
 	}
 	_, err := m.v.Guard.Check(policy.Op{Kind: op, Path: m.path, Made: m.v.Made.Has(m.path)})
 	return err
+}
+
+// appeared notes that a name has come into being on the host.
+func (v *Entries) appeared(path string) {
+	v.Guard.Changed(path)
+	if v.Guard.Classify(path).Class != policy.Free {
+		v.Made.Add(path)
+	}
 }
 
 // unwhite calls f, first removing the mark of a removed name.

@@ -135,7 +135,7 @@ func (v *Entries) hand(n *tree.Node, from, to *end, host int) error {
 	if err := v.unlink(from.dir, from.name, &from.e, 0); err != nil {
 		return err
 	}
-	v.Made.Add(to.path)
+	v.appeared(to.path)
 	v.moved(from, to, 0)
 	return v.Content.Rehouse(n, store.Host, host, to.name)
 }

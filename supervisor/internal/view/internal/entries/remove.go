@@ -70,6 +70,9 @@ func (v *Entries) remove(parent uint64, name string, op policy.OpKind, f func(*t
 		return err
 	}
 	v.Made.Remove(full)
+	if e.Store == store.Host {
+		v.Guard.Changed(full)
+	}
 	v.forgetName(dir, name, &e)
 	return nil
 }

@@ -250,11 +250,12 @@ func (v *Entries) within(from, to *end, st tree.Store, flags uint32) error {
 	if st == store.Host {
 		v.moveOthers(from, to)
 		v.Made.Remove(from.path)
-		if v.Guard.Classify(to.path).Class != policy.Free {
-			v.Made.Add(to.path)
+		v.Guard.Changed(from.path)
+		if from.e.Info.IsDir() || to.has && to.e.Info.IsDir() {
+			v.Guard.Forget(from.path)
+			v.Guard.Forget(to.path)
 		}
-		v.Guard.Forget(from.path)
-		v.Guard.Forget(to.path)
+		v.appeared(to.path)
 	}
 	v.moved(from, to, flags)
 	return nil
