@@ -13,6 +13,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// writeBack makes sync_file_range wait until what was written is in the file.
+const writeBack = unix.SYNC_FILE_RANGE_WAIT_BEFORE | unix.SYNC_FILE_RANGE_WRITE | unix.SYNC_FILE_RANGE_WAIT_AFTER
+
 // mappingEnv names the file that a helper process maps.
 const mappingEnv = "LAZARET_TEST_MAPPING"
 
@@ -76,8 +79,8 @@ func (m *Mapping) At(off int) byte {
 	return byte(b)
 }
 
-// Put writes text to the start, and back to the file. It returns what msync
-// says.
+// Put writes text to the start, and back to the file. It returns what the kernel
+// says to that.
 func (m *Mapping) Put(text string) string {
 	m.t.Helper()
 	return m.ask("put " + text)
@@ -112,7 +115,8 @@ func HelpMapping() {
 			_, _ = fmt.Println(m[off])
 		case "put":
 			copy(m, arg)
-			_, _ = fmt.Println(unix.Msync(m, unix.MS_SYNC))
+			// Unlike msync it waits for no operation on the file.
+			_, _ = fmt.Println(unix.SyncFileRange(fd, 0, int64(n), writeBack))
 		default:
 			_, _ = fmt.Println(verb)
 		}

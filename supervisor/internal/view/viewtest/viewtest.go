@@ -21,6 +21,9 @@ import (
 	"lazaret.dev/lazaret/supervisor/internal/view"
 )
 
+// watchdog is how long a test may have a view mounted.
+const watchdog = time.Minute
+
 // insideEnv names the test that runs in the namespaces that Inside makes.
 const insideEnv = "LAZARET_TEST_INSIDE"
 
@@ -108,8 +111,14 @@ func (w *World) Serve(t testing.TB, change func(*view.Config)) {
 		t.Fatal(err)
 	}
 	v := w.View
+	// A process that waits for a server in itself cannot even be killed.
+	mount := w.Mount
+	dog := time.AfterFunc(watchdog, func() { _ = unix.Unmount(mount, unix.MNT_FORCE|unix.MNT_DETACH) })
 	refusePoll(t, w.Mount)
-	t.Cleanup(func() { Stop(t, w.Mount, v) })
+	t.Cleanup(func() {
+		dog.Stop()
+		Stop(t, mount, v)
+	})
 }
 
 // refusePoll makes the kernel learn that the view has no POLL. The Go runtime

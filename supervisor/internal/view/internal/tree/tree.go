@@ -149,7 +149,7 @@ func (t *Tree) Enter(parent *Node, name string, store Store, info *object.Info) 
 
 // bind gives n the name. A directory loses the one that it had.
 func (t *Tree) bind(parent *Node, name string, n *Node) {
-	if n == t.root || parent.Dir == nil {
+	if n == t.root || n == parent || parent.Dir == nil {
 		return
 	}
 	if old := parent.Dir.children[name]; old == n {
@@ -327,33 +327,33 @@ func (t *Tree) Name(n *Node) (Name, bool) {
 	return n.names[0], true
 }
 
-// Path returns the node's path, "" for the root. It is false for a node that
-// has none any more.
+// Path returns the node's path, one of them if it has several, "" for the root.
+// It is false for a node that has none any more.
 func (t *Tree) Path(n *Node) (string, bool) {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
-	var parts []string
-	for n != t.root {
-		if len(n.names) == 0 {
+	if n == t.root {
+		return "", true
+	}
+	for _, name := range n.names {
+		if path, ok := t.path(name); ok {
+			return path, true
+		}
+	}
+	return "", false
+}
+
+// path is the path of a name. Directories have at most one.
+func (t *Tree) path(name Name) (string, bool) {
+	parts := []string{name.Name}
+	for d := name.Parent; d != t.root; d = d.names[0].Parent {
+		if len(d.names) == 0 {
 			return "", false
 		}
-		parts = append(parts, n.names[0].Name)
-		n = n.names[0].Parent
+		parts = append(parts, d.names[0].Name)
 	}
-	switch len(parts) {
-	case 0:
-		return "", true
-	case 1:
-		return parts[0], true
-	}
-	var b strings.Builder
-	for i, part := range slices.Backward(parts) {
-		b.WriteString(part)
-		if i > 0 {
-			b.WriteByte('/')
-		}
-	}
-	return b.String(), true
+	slices.Reverse(parts)
+	return strings.Join(parts, "/"), true
 }
 
 // Find returns the node at a path, or nil.
