@@ -39,7 +39,8 @@ func repository(t *testing.T, h *e2etest.Home, files map[string]string) {
 		put(t, h, name, text)
 	}
 	for _, args := range [][]string{
-		{"init", "-q", "-b", "main"}, {"add", "-A"},
+		{"init", "-q", "-b", "main"},
+		{"add", "-A"},
 		{"-c", "user.name=n", "-c", "user.email=e@x", "commit", "-q", "--allow-empty", "-m", "first"},
 	} {
 		hostGit(t, h, args...)

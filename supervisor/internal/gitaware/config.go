@@ -5,6 +5,7 @@ import (
 	"io"
 	"os"
 	"path"
+	"slices"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -16,11 +17,9 @@ import (
 	"lazaret.dev/lazaret/supervisor/internal/sentry/targets"
 )
 
-// Limits of what is read of the developer's Git configuration.
-const (
-	maxIncludes = 10      // levels, as Git has it
-	maxExcludes = 1 << 20 // bytes
-)
+// maxIncludes is how deep configuration files may include each other, as Git has
+// it.
+const maxIncludes = 10
 
 // globals are the configuration files of every repository.
 func (a *Aware) globals() []string {
@@ -34,8 +33,9 @@ func (a *Aware) globals() []string {
 	return out
 }
 
-// readHost reads a file of the host's by its path, links followed as Git does.
-func readHost(name string, limit int64) ([]byte, error) {
+// readHost reads a file of the host's by its path, links followed as Git does. It
+// is a configuration or rules, and small.
+func readHost(name string) ([]byte, error) {
 	f, err := os.OpenFile(name, os.O_RDONLY|unix.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, err
@@ -44,8 +44,8 @@ func readHost(name string, limit int64) ([]byte, error) {
 	if fi, err := f.Stat(); err != nil || !fi.Mode().IsRegular() {
 		return nil, fmt.Errorf("%q is no regular file: %w", name, os.ErrNotExist)
 	}
-	b, err := io.ReadAll(io.LimitReader(f, limit+1))
-	if err == nil && int64(len(b)) > limit {
+	b, err := io.ReadAll(io.LimitReader(f, gitconfig.MaxSize+1))
+	if err == nil && len(b) > gitconfig.MaxSize {
 		err = fdfs.ErrTooLarge
 	}
 	return b, err
@@ -56,7 +56,7 @@ func readHost(name string, limit int64) ([]byte, error) {
 func (a *Aware) readGlobal() ([]gitconfig.Entry, error) {
 	var out []gitconfig.Entry
 	for _, name := range a.globals() {
-		b, err := readHost(name, gitconfig.MaxSize)
+		b, err := readHost(name)
 		if gone(err) {
 			continue
 		}
@@ -96,7 +96,7 @@ func (a *Aware) excludes(config []gitconfig.Entry, opt *route.Options) error {
 		opt.ExcludesPath = inside
 		return nil
 	}
-	b, err := readHost(name, maxExcludes)
+	b, err := readHost(name)
 	if err != nil && !gone(err) {
 		return fmt.Errorf("read core.excludesFile: %w", err)
 	}
@@ -112,7 +112,7 @@ func (a *Aware) outer(opt *route.Options) error {
 	}
 	var above []route.Above
 	for dir := path.Dir(a.o.Path); ; dir = path.Dir(dir) {
-		text, err := readHost(path.Join(dir, ".gitignore"), maxExcludes)
+		text, err := readHost(path.Join(dir, ".gitignore"))
 		if err != nil && !gone(err) {
 			return fmt.Errorf("read the ignore rules above the workspace: %w", err)
 		}
@@ -128,9 +128,9 @@ func (a *Aware) outer(opt *route.Options) error {
 		}
 		if repo != nil {
 			opt.Outer, opt.Prefix = repo, strings.TrimPrefix(a.o.Path, strings.TrimSuffix(dir, "/")+"/")
-			for i := len(above) - 1; i >= 0; i-- {
-				rel := strings.TrimPrefix(strings.TrimPrefix(above[i].Dir, dir), "/")
-				opt.Above = append(opt.Above, route.Above{Dir: rel, Text: above[i].Text})
+			for _, x := range slices.Backward(above) {
+				rel := strings.TrimPrefix(strings.TrimPrefix(x.Dir, dir), "/")
+				opt.Above = append(opt.Above, route.Above{Dir: rel, Text: x.Text})
 			}
 			return nil
 		}
@@ -154,7 +154,7 @@ func (a *Aware) targets(repos []sentry.Repository) ([]targets.Target, error) {
 		return err
 	}
 	for _, name := range a.globals() {
-		b, err := readHost(name, gitconfig.MaxSize)
+		b, err := readHost(name)
 		if gone(err) {
 			continue
 		}
@@ -190,7 +190,7 @@ func (a *Aware) follow(file string, b []byte, tops []string, level int) ([]targe
 		return found, err
 	}
 	for _, name := range includes {
-		b, err := readHost(name, gitconfig.MaxSize)
+		b, err := readHost(name)
 		if err != nil {
 			continue // Git goes on without it too
 		}

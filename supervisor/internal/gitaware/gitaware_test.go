@@ -40,8 +40,10 @@ func newWorld(t *testing.T, change func(*gitaware.Options), prepare func(*world)
 	t.Setenv("HOME", t.TempDir())
 	t.Setenv("GIT_CONFIG_NOSYSTEM", "1")
 	for _, args := range [][]string{
-		{"config", "--global", "user.name", "n"}, {"config", "--global", "user.email", "e@x"},
-		{"config", "--global", "init.defaultBranch", "main"}, {"init", "-q"},
+		{"config", "--global", "user.name", "n"},
+		{"config", "--global", "user.email", "e@x"},
+		{"config", "--global", "init.defaultBranch", "main"},
+		{"init", "-q"},
 	} {
 		w.git(w.Host, args...)
 	}

@@ -106,12 +106,12 @@ func (h guarded) ReadDir(path string) ([]gitdir.Entry, error) {
 	out := make([]gitdir.Entry, 0, len(entries))
 	for _, e := range entries {
 		kind := gitdir.Other
-		switch e.Type() {
-		case 0:
+		switch {
+		case e.Type().IsRegular():
 			kind = gitdir.File
-		case os.ModeDir:
+		case e.IsDir():
 			kind = gitdir.Dir
-		case os.ModeSymlink:
+		case e.Type() == os.ModeSymlink:
 			kind = gitdir.Symlink
 		}
 		out = append(out, gitdir.Entry{Name: e.Name(), Kind: kind})

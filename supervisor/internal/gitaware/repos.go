@@ -94,10 +94,10 @@ func openRepo(fd int, dir string) (*route.Repo, error) {
 		}
 		return nil
 	}
-	common, commonDir := fd, dir
+	common := fd
 	if b, err := fdfs.ReadRegular(fd, "commondir", pointerLimit); err == nil {
-		commonDir = absolute(dir, strings.TrimRight(string(b), "\r\n"))
-		if common, err = fdfs.Open(unix.AT_FDCWD, commonDir, unix.O_PATH|unix.O_DIRECTORY, false); err != nil {
+		at := absolute(dir, strings.TrimRight(string(b), "\r\n"))
+		if common, err = fdfs.Open(unix.AT_FDCWD, at, unix.O_PATH|unix.O_DIRECTORY, false); err != nil {
 			return nil, errors.Join(fmt.Errorf("open the common directory of %q: %w", dir, err), closeAll())
 		}
 		fds = append(fds, common)
