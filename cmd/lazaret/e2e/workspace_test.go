@@ -30,9 +30,9 @@ func put(t *testing.T, h *e2etest.Home, name, text string) {
 	}
 }
 
-// repository makes the project a Git repository, whose first commit has the
+// gitProject makes the project a Git repository, whose first commit has the
 // files.
-func repository(t *testing.T, h *e2etest.Home, files map[string]string) {
+func gitProject(t *testing.T, h *e2etest.Home, files map[string]string) {
 	t.Helper()
 	testgate.Need(t, testgate.Git)
 	for name, text := range files {
@@ -203,7 +203,7 @@ func TestHostEditsInside(t *testing.T) {
 // tools work on it, the next generation has it, and the host's is untouched.
 func TestIgnoredWorkspaceState(t *testing.T) {
 	h := e2etest.New(t)
-	repository(t, h, map[string]string{
+	gitProject(t, h, map[string]string{
 		".gitignore": "node_modules/\ntarget/\n.venv/\n.env\n*.db*\n", "package.json": "{}", "a/b/code": "x",
 	})
 	for _, name := range []string{"node_modules/m/host", "target/host", ".venv/host", ".env", "a/b/node_modules/host"} {
@@ -245,7 +245,7 @@ func TestIgnoredWorkspaceState(t *testing.T) {
 // editors' directories hidden.
 func TestIsolationSettings(t *testing.T) {
 	h := e2etest.New(t)
-	repository(t, h, map[string]string{".gitignore": ".env\nother\nbuild/\n", ".vscode/tasks.json": "{}"})
+	gitProject(t, h, map[string]string{".gitignore": ".env\nother\nbuild/\n", ".vscode/tasks.json": "{}"})
 	for _, name := range []string{".env", "other", "build/out", ".idea/x"} {
 		put(t, h, name, "host's "+name)
 	}

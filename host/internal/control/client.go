@@ -15,8 +15,10 @@ import (
 	"syscall"
 	"time"
 
+	"lazaret.dev/lazaret/host/internal/claim"
 	"lazaret.dev/lazaret/host/internal/trust"
 	"lazaret.dev/lazaret/protocol/control"
+	"lazaret.dev/lazaret/protocol/faults"
 	"lazaret.dev/lazaret/protocol/identity"
 )
 
@@ -28,10 +30,19 @@ var ErrNotPublished = errors.New("no coordinator is published")
 // of another Domain is refused. ErrNotPublished says that there is none to talk
 // to, now.
 func Dial(ctx context.Context, dir, profile, domainID string) (*Conn, error) {
-	reply, key, err := enroll(ctx, filepath.Join(dir, control.EnrollSocket))
+	var sockets []claim.File
+	for _, name := range []string{control.EnrollSocket, control.ControlSocket} {
+		file, err := claim.Identify(filepath.Join(dir, name))
+		if err != nil {
+			return nil, notPublished(err)
+		}
+		sockets = append(sockets, file)
+	}
+	reply, key, err := enroll(ctx, sockets[0].Path)
 	if err != nil {
 		return nil, err
 	}
+	faults.Point("join.cli.enrolled")
 	cfg, err := trust.ClientConfig(key, reply.Certificate, reply.Anchor, identity.Identity{
 		Role: identity.RoleCoordinator, Profile: profile, DomainID: domainID,
 		Generation: reply.Generation, Component: reply.Coordinator,
@@ -39,7 +50,7 @@ func Dial(ctx context.Context, dir, profile, domainID string) (*Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	raw, err := dial(ctx, filepath.Join(dir, control.ControlSocket))
+	raw, err := dial(ctx, sockets[1].Path)
 	if err != nil {
 		return nil, err
 	}
@@ -53,19 +64,32 @@ func Dial(ctx context.Context, dir, profile, domainID string) (*Conn, error) {
 		}
 		return nil, fmt.Errorf("authenticate coordinator: %w", err)
 	}
-	return newConn(t), nil
+	faults.Point("join.cli.authenticated")
+	c := newConn(t)
+	c.sockets = sockets
+	return c, nil
+}
+
+// Sweep removes the sockets through which this connection was made, and nothing
+// that has been put in their place. Their coordinator is dead: the caller holds
+// the Domain lock.
+func (c *Conn) Sweep() {
+	for _, file := range c.sockets {
+		_ = claim.Remove(file, true)
+	}
 }
 
 // Ask asks a coordinator what runs in its Domain, and closes the connection.
+// ErrNotPublished says that the coordinator has ended meanwhile.
 func Ask(c *Conn) (*control.Status, error) {
 	defer c.Close()
 	_ = c.t.NetConn().SetDeadline(time.Now().Add(greetTimeout))
 	if err := c.Write(control.FrameAsk, nil); err != nil {
-		return nil, fmt.Errorf("ask coordinator: %w", err)
+		return nil, fmt.Errorf("ask coordinator: %w", notPublished(err))
 	}
 	typ, payload, err := c.Read()
 	if err != nil {
-		return nil, fmt.Errorf("ask coordinator: %w", err)
+		return nil, fmt.Errorf("ask coordinator: %w", notPublished(err))
 	}
 	if typ != control.FrameStatus {
 		return nil, fmt.Errorf("ask coordinator: unexpected frame %q", typ)
@@ -78,14 +102,15 @@ func Ask(c *Conn) (*control.Status, error) {
 }
 
 // Stop asks a coordinator to end its generation, and returns when the
-// coordinator has gone.
+// coordinator has gone. ErrNotPublished says that it had before it was asked.
 func Stop(ctx context.Context, c *Conn, req control.StopRequest) error {
 	defer c.Close()
 	stop := context.AfterFunc(ctx, func() { _ = c.Close() })
 	defer stop()
 	if err := c.WriteJSON(control.FrameStop, req); err != nil {
-		return fmt.Errorf("stop the Domain: %w", err)
+		return fmt.Errorf("stop the Domain: %w", notPublished(err))
 	}
+	faults.Point("stop.cli.asked")
 	for {
 		if _, _, err := c.Read(); err != nil {
 			return ctx.Err() // the end of the connection is the answer

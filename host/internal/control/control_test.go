@@ -131,6 +131,23 @@ func TestCloseLetsHandlersFinish(t *testing.T) {
 	}
 }
 
+// A coordinator that goes between the connection and the question is no longer
+// published, which is no failure of whoever asks.
+func TestAskTheLeaving(t *testing.T) {
+	dir, s := listen(t, echo)
+	if err := s.Publish(); err != nil {
+		t.Fatal(err)
+	}
+	c, err := control.Dial(t.Context(), dir, profile, domain)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Close(0)
+	if _, err := control.Ask(c); !errors.Is(err, control.ErrNotPublished) {
+		t.Errorf("ask: %v", err)
+	}
+}
+
 // A coordinator of another Domain is none.
 func TestDialDemandsItsDomain(t *testing.T) {
 	dir, s := listen(t, echo)
@@ -211,6 +228,12 @@ func TestEnrolmentRefusals(t *testing.T) {
 	}
 }
 
+// askFromPython asks for a client certificate with the right words.
+const askFromPython = `import socket,sys
+s=socket.socket(socket.AF_UNIX); s.connect(sys.argv[1])
+s.sendall(b'{"version":1,"public_key":"AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA="}\n')
+sys.stdout.write(s.makefile().readline())`
+
 // SR-9: a process in another user namespace, as in the sandbox, is no client,
 // though it is of the same user and asks as one.
 func TestEnrolmentFromAnotherUserNamespace(t *testing.T) {
@@ -222,12 +245,8 @@ func TestEnrolmentFromAnotherUserNamespace(t *testing.T) {
 	if err := s.Publish(); err != nil {
 		t.Fatal(err)
 	}
-	const ask = `import socket,sys
-s=socket.socket(socket.AF_UNIX); s.connect(sys.argv[1])
-s.sendall(b'{"version":1,"public_key":"AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA="}\n')
-sys.stdout.write(s.makefile().readline())`
 	for _, prefix := range [][]string{nil, {"unshare", "--user", "--map-root-user"}} {
-		args := append(append([]string{}, prefix...), "python3", "-c", ask, filepath.Join(dir, pc.EnrollSocket))
+		args := append(append([]string{}, prefix...), "python3", "-c", askFromPython, filepath.Join(dir, pc.EnrollSocket))
 		out, err := exec.CommandContext(t.Context(), args[0], args[1:]...).Output()
 		if err != nil {
 			t.Fatalf("%q: %v", args, err)

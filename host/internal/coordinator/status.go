@@ -6,6 +6,7 @@ import (
 	pc "lazaret.dev/lazaret/protocol/control"
 
 	"lazaret.dev/lazaret/protocol"
+	"lazaret.dev/lazaret/protocol/faults"
 )
 
 // status says what runs in the Domain. After the generation's end it says that
@@ -39,6 +40,7 @@ func (hc *coordinator) status() pc.Status {
 // stopFor ends the generation for a client that asks for it. Sessions are told
 // who that was.
 func (hc *coordinator) stopFor(ctx context.Context, req pc.StopRequest) {
+	faults.Point("stop.hc.asked")
 	hc.post(protocol.StopRequested{Reason: "the Domain was stopped by " + req.By})
 	select {
 	case <-hc.done:

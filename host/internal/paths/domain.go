@@ -73,7 +73,7 @@ func (d DomainRoot) ReadRecord() (Record, error) {
 // their records can be read. It makes nothing.
 func (h Host) Workspaces(dataRoot string) []string {
 	var out []string
-	for _, rec := range h.records(dataRoot) {
+	for _, rec := range h.Records(dataRoot) {
 		out = append(out, rec.Workspace)
 	}
 	return out
@@ -83,15 +83,15 @@ func (h Host) Workspaces(dataRoot string) []string {
 // by Domain ID. No lock is needed.
 func (h Host) Profiles(dataRoot string) map[string]string {
 	out := map[string]string{}
-	for _, rec := range h.records(dataRoot) {
+	for _, rec := range h.Records(dataRoot) {
 		out[rec.DomainID] = rec.Profile
 	}
 	return out
 }
 
-// records reads what the Domains of a data root say of themselves. What cannot
-// be read is left out.
-func (h Host) records(dataRoot string) []Record {
+// Records reads what the Domains of a data root say of themselves. What cannot
+// be read is left out. No lock is needed.
+func (h Host) Records(dataRoot string) []Record {
 	real, err := Resolve(dataRoot)
 	if err != nil {
 		return nil

@@ -59,6 +59,18 @@ func TestMain(m *testing.M) {
 			os.Exit(1)
 		}
 		os.Exit(0)
+	case "migrate-small-filesystem":
+		if err := migrateOnSmallFilesystem(os.Args[1]); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	case "with-lock":
+		fmt.Println(openWithLock(os.Args[1]))
+		os.Exit(0)
+	case "without-lock":
+		fmt.Println(openWithoutLock(os.Args[1]))
+		os.Exit(0)
 	}
 	os.Exit(m.Run())
 }
@@ -338,8 +350,14 @@ func TestSecondOpenerIsRefused(t *testing.T) {
 // when their cause does.
 func TestFullAndReadOnlyFilesystems(t *testing.T) {
 	testgate.Need(t, testgate.UserNS)
-	cmd := exec.Command(os.Args[0], t.TempDir())
-	cmd.Env = append(os.Environ(), roleEnv+"=small-filesystem")
+	onTmpfs(t, "small-filesystem", t.TempDir())
+}
+
+// onTmpfs plays a part in a process that may mount a filesystem on dir.
+func onTmpfs(t *testing.T, role, dir string) {
+	t.Helper()
+	cmd := exec.Command(os.Args[0], dir)
+	cmd.Env = append(os.Environ(), roleEnv+"="+role)
 	cmd.SysProcAttr = &syscall.SysProcAttr{
 		Cloneflags:  syscall.CLONE_NEWUSER | syscall.CLONE_NEWNS,
 		UidMappings: []syscall.SysProcIDMap{{HostID: os.Getuid(), Size: 1}},
@@ -373,7 +391,7 @@ func onSmallFilesystem(dir string) error {
 	if err := want("first open", err, store.NoSpace); err != nil {
 		return err
 	}
-	if err := size(unix.MS_REMOUNT, "64k"); err != nil {
+	if err := size(unix.MS_REMOUNT, "76k"); err != nil {
 		return err
 	}
 	s, err := store.Open(ctx, dir, held)

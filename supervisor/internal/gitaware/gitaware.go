@@ -8,6 +8,7 @@
 package gitaware
 
 import (
+	"errors"
 	"fmt"
 	"log/slog"
 	"path"
@@ -15,9 +16,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"lazaret.dev/lazaret/protocol/launch"
 	"lazaret.dev/lazaret/supervisor/internal/route"
 	"lazaret.dev/lazaret/supervisor/internal/sentry"
-	"lazaret.dev/lazaret/supervisor/internal/sentry/targets"
 	"lazaret.dev/lazaret/supervisor/internal/view/policy"
 )
 
@@ -27,8 +28,8 @@ type Options struct {
 	Path   string // its absolute path on the host, canonical
 	Record int    // the directory of the router's record, which nobody inside reaches
 
-	Home      string // the developer's home directory
-	XDGConfig string // $XDG_CONFIG_HOME, or what stands for it
+	Git      *launch.HostGit // what Git on the host obeys beyond repositories
+	Excludes []byte          // the text of core.excludesFile
 
 	Isolate    bool
 	Expose     []string
@@ -58,32 +59,12 @@ type Aware struct {
 
 type inode struct{ dev, ino uint64 }
 
-// HomeError reports a workspace that holds the developer's own Git
-// configuration, which every Git on the host obeys.
-type HomeError struct{ Path string }
-
-func (e *HomeError) Error() string {
-	return fmt.Sprintf("%q holds your own Git configuration, and an agent could change what Git does everywhere", e.Path)
-}
-
-// Hint says what to do.
-func (e *HomeError) Hint() string { return "run lazaret in a directory below it" }
-
 // Open reads the workspace.
 func Open(o Options) (*Aware, error) {
-	if targets.HomeInside(o.Path, o.Home, o.XDGConfig) {
-		return nil, &HomeError{o.Path}
-	}
 	a := &Aware{o: o, host: host{o.Host}}
-	config, err := a.readGlobal()
-	if err != nil {
-		return nil, err
-	}
 	opt := route.Options{Isolate: o.Isolate, Expose: o.Expose}
-	if err := a.outer(&opt); err != nil {
-		return nil, err
-	}
-	if err := a.excludes(config, &opt); err != nil {
+	err := errors.Join(a.globals(&opt), a.outer(&opt))
+	if err != nil {
 		return nil, err
 	}
 	a.router, err = route.Open(routes{a.host}, repositories{a.host, o.Path}, route.NewRecord(o.Record, recordName), opt)
@@ -161,6 +142,9 @@ func (a *Aware) scan() error {
 		}
 		return true
 	})
+	for _, source := range a.o.Git.Sources {
+		inodes[inode{source.Dev, source.Ino}] = struct{}{}
+	}
 	a.mu.Lock()
 	a.repos, a.inodes = found.Repositories, inodes
 	a.mu.Unlock()

@@ -1,8 +1,8 @@
-// Package faults holds the supervisor's fault points, through which tests prove
-// that a missing protection is noticed. In an ordinary build there are none:
-// only the build tag "faults" makes Read look for them. It runs in the Runtime
-// Supervisor.
-package faults
+// Package netfaults holds the supervisor's network faults, through which tests
+// prove that a missing protection is noticed. In an ordinary build there are
+// none: only under the build tag "faults" does Read look for requests. It runs
+// in the Runtime Supervisor.
+package netfaults
 
 import "lazaret.dev/lazaret/supervisor/internal/netns"
 
