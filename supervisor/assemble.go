@@ -31,6 +31,7 @@ type assembled struct {
 	plan  *os.File // the sealed plan
 	slirp *slirp.Process
 	netns *netns.Pair
+	view  mounts.Descriptors
 }
 
 // assemble is the second stage: new user, mount and cgroup namespaces, the
@@ -101,12 +102,13 @@ func build(ctx context.Context, seq *wire.Seq, rep *reporter, entry launcher.Ent
 	}
 	faults.Point("start.rs.slirp")
 	rep.log.Info("slirp4netns", "pid", a.slirp.Child.PID, "sandboxed", a.slirp.Sandboxed)
-	ids, err := mounts.Assemble(plan, a.netns.Inner)
+	made, err := mounts.Assemble(plan, a.netns.Inner)
 	if err != nil {
 		return a, plan, &stepError{"anchor", err}
 	}
 	faults.Point("start.rs.mounted")
-	rep.send(handoff.KindAnchorReady, handoff.AnchorReady{MountIDs: ids})
+	a.view = made.View
+	rep.send(handoff.KindAnchorReady, handoff.AnchorReady{MountIDs: made.IDs})
 	return a, plan, nil
 }
 
@@ -170,9 +172,14 @@ func become(a *assembled, entry launcher.Entry) error {
 	if err := unix.Setns(int(a.netns.Outer.Fd()), unix.CLONE_NEWNET); err != nil {
 		return &stepError{"network", os.NewSyscallError("setns", err)}
 	}
+	view, err := a.view.Encode()
+	if err != nil {
+		return &stepError{"handoff", err}
+	}
 	faults.Point("start.rs.namespace-entered")
 	argv := []string{
 		"lazaret-supervisor", modeServe,
+		"--view-fds=" + view,
 		"--parent=" + strconv.Itoa(entry.Parent),
 		"--death=" + strconv.Itoa(int(entry.Death)),
 		"--plan-fd=" + strconv.Itoa(int(a.plan.Fd())),
@@ -185,6 +192,6 @@ func become(a *assembled, entry launcher.Entry) error {
 			return &stepError{"handoff", os.NewSyscallError("fcntl", err)}
 		}
 	}
-	err := unix.Exec("/proc/self/exe", argv, os.Environ())
+	err = unix.Exec("/proc/self/exe", argv, os.Environ())
 	return &stepError{"handoff", os.NewSyscallError("exec", err)}
 }

@@ -80,7 +80,7 @@ func newWorld(t testing.TB) *world {
 	w := &world{dir: dir, args: subIDArgs(t)}
 	t.Cleanup(func() { w.remove(t) })
 	at := func(n ...string) string { return filepath.Join(append([]string{dir}, n...)...) }
-	mkdirs(t, at("scratch"), at("transient/upper"), at("transient/work"), at("workspace"), at("state"), at("log"),
+	mkdirs(t, at("ignored"), at("git"), at("routes"), at("scratch"), at("transient/upper"), at("transient/work"), at("workspace"), at("state"), at("log"),
 		at("anchors/root/upper"), at("anchors/root/work"), at("anchors/usr/upper"), at("anchors/usr/work"),
 		at("anchors/srv/upper"), at("anchors/srv/work"), at("volume"))
 	busyboxRoot(t, at("prepared"))
@@ -97,6 +97,7 @@ func newWorld(t testing.TB) *world {
 			},
 			Escalate: ref(t, sleeper(t, dir)),
 		},
+		View: launch.View{Ignored: ref(t, at("ignored")), Private: ref(t, at("git")), Record: ref(t, at("routes")), Isolate: true},
 		Mounts: []launch.Mount{
 			{Kind: launch.MountWorkspace, Host: ref(t, at("workspace")), Target: "/workspace"},
 			{Kind: launch.MountVolume, Host: ref(t, at("volume")), Target: "/root/vol", ReadOnly: true},

@@ -17,6 +17,7 @@ import (
 	"lazaret.dev/lazaret/protocol/netpolicy"
 	"lazaret.dev/lazaret/protocol/wire"
 	"lazaret.dev/lazaret/supervisor/internal/arp"
+	"lazaret.dev/lazaret/supervisor/internal/gitaware"
 	"lazaret.dev/lazaret/supervisor/internal/launcher"
 	"lazaret.dev/lazaret/supervisor/internal/mounts"
 	"lazaret.dev/lazaret/supervisor/internal/netfaults"
@@ -24,6 +25,7 @@ import (
 	"lazaret.dev/lazaret/supervisor/internal/proc"
 	"lazaret.dev/lazaret/supervisor/internal/runsc"
 	"lazaret.dev/lazaret/supervisor/internal/slirp"
+	"lazaret.dev/lazaret/supervisor/internal/view"
 )
 
 // teardownLimit bounds the whole teardown. When it is over the process exits
@@ -37,6 +39,8 @@ type server struct {
 	plan    *launch.Plan
 	layout  mounts.Layout
 	slirp   *slirp.Process
+	view    *view.View // nil until started
+	aware   *gitaware.Aware
 	runsc   *runsc.Client // nil until started
 	packets chan *wire.Packet
 	gone    chan error // why the Host Coordinator is taken for gone
@@ -55,6 +59,7 @@ func serve(args []string, stderr io.Writer) int {
 	slirpPID := fs.Int("slirp", 0, "slirp4netns, a child of this process")
 	exitFD := fs.Int("slirp-exit-fd", -1, "slirp4netns's leash")
 	sandboxed := fs.Bool("slirp-sandboxed", false, "slirp4netns runs in its own sandbox")
+	viewFDs := fs.String("view-fds", "", "the workspace view's descriptors")
 	if err := fs.Parse(args); err != nil {
 		return exitUsage
 	}
@@ -87,6 +92,9 @@ func serve(args []string, stderr io.Writer) int {
 	err = errors.Join(launcher.ArmDeath(unix.Signal(*death), *parent), adoptOrphans())
 	if err == nil {
 		faults.Point("start.rs.serving")
+		err = s.serveWorkspace(*viewFDs)
+	}
+	if err == nil {
 		err = s.bringUp()
 	}
 	if err == nil {
@@ -163,6 +171,63 @@ func (s *server) bringUp() error {
 	return s.awaitSandbox()
 }
 
+// serveWorkspace begins to serve the workspace view, which was mounted by the
+// stage before.
+func (s *server) serveWorkspace(fds string) error {
+	d, err := mounts.DecodeDescriptors(fds)
+	if err != nil {
+		return &stepError{"handoff", err}
+	}
+	if err := noUmask(); err != nil {
+		return &stepError{"anchor", err}
+	}
+	v := &s.plan.View
+	aware, err := gitaware.Open(gitaware.Options{
+		Host: d.Stores.Host, Path: s.workspace(), Record: d.Record, Git: &s.plan.HostGit, Excludes: s.plan.Files.GitExclude,
+		Isolate: v.Isolate, Expose: v.Expose, ConfigGate: v.ConfigGate, Log: s.rep.log,
+	})
+	if err != nil {
+		return &stepError{"anchor", err}
+	}
+	s.view, err = view.Start(view.Config{
+		FUSE: d.FUSE, Stores: d.Stores, Router: aware.Router(), Guard: aware.Guard(), UID: v.UID, GID: v.GID,
+		Hidden: v.Hidden, Log: s.rep.log,
+	})
+	if err != nil {
+		aware.Close()
+		return &stepError{"anchor", err}
+	}
+	s.aware = aware
+	aware.OnScan(s.view.Follow)
+	return nil
+}
+
+// workspace is the Agent Workspace's path on the host.
+func (s *server) workspace() string {
+	for _, m := range s.plan.Mounts {
+		if m.Kind == launch.MountWorkspace {
+			return m.Host.Path
+		}
+	}
+	return ""
+}
+
+// noUmask gives files that are made through the view the modes that the
+// sandbox asks for. This thread, and with it what it starts, keeps its umask:
+// it shares none with the others any more.
+func noUmask() error {
+	if err := unix.Unshare(unix.CLONE_FS); err != nil {
+		return os.NewSyscallError("unshare", err)
+	}
+	done := make(chan struct{})
+	go func() {
+		unix.Umask(0)
+		close(done)
+	}()
+	<-done
+	return nil
+}
+
 // attest observes the network and reports it.
 func (s *server) attest() error {
 	inner, err := os.Open(s.layout.NetNS)
@@ -215,9 +280,19 @@ func (s *server) expectStart() error {
 		return p.Decode(&e)
 	case <-s.slirp.Child.Done():
 		return &stepError{"network", fmt.Errorf("slirp4netns %s", s.slirp.Child.Exit())}
+	case <-s.view.Done():
+		return &stepError{"anchor", s.viewEnd()}
 	case err := <-s.gone:
 		return s.leaseEnd(err)
 	}
+}
+
+// viewEnd says why the view does not serve any more.
+func (s *server) viewEnd() error {
+	if err := s.view.Err(); err != nil {
+		return fmt.Errorf("the workspace view has failed: %w", err)
+	}
+	return errors.New("the workspace view was unmounted")
 }
 
 // awaitSandbox waits until the sandbox answers, and reports it.
@@ -240,6 +315,8 @@ func (s *server) awaitSandbox() error {
 			return s.stopOr(p)
 		case <-s.slirp.Child.Done():
 			return &stepError{"network", fmt.Errorf("slirp4netns %s", s.slirp.Child.Exit())}
+		case <-s.view.Done():
+			return &stepError{"anchor", s.viewEnd()}
 		case err := <-s.gone:
 			return s.leaseEnd(err)
 		}
@@ -268,16 +345,17 @@ func (s *server) attend() error {
 	case err := <-s.gone:
 		return s.leaseEnd(err)
 	case <-s.slirp.Child.Done():
-		s.lost(handoff.ComponentNetwork, "slirp4netns", s.slirp.Child)
+		s.lost(handoff.ComponentNetwork, "slirp4netns "+s.slirp.Child.Exit().String())
 	case <-s.runsc.Child.Done():
-		s.lost(handoff.ComponentSandbox, "runsc", s.runsc.Child)
+		s.lost(handoff.ComponentSandbox, "runsc "+s.runsc.Child.Exit().String())
+	case <-s.view.Done():
+		s.lost(handoff.ComponentMounts, s.viewEnd().Error())
 	}
 	return nil
 }
 
-// lost reports a helper that ended by itself.
-func (s *server) lost(c handoff.Component, name string, child *proc.Child) {
-	reason := name + " " + child.Exit().String()
+// lost reports something that ended by itself.
+func (s *server) lost(c handoff.Component, reason string) {
 	faults.Point("lost.rs.seen")
 	s.rep.log.Error("helper lost", "component", string(c), "reason", reason)
 	s.rep.send(handoff.KindHelperLost, handoff.HelperLost{Component: c, Reason: reason})
@@ -319,7 +397,7 @@ func (s *server) tearDown(cause error) int {
 	}{
 		{handoff.ComponentSandbox, s.stopSandbox},
 		{handoff.ComponentNetwork, s.stopNetwork},
-		{handoff.ComponentMounts, func() error { return mounts.Cleanup(s.plan) }},
+		{handoff.ComponentMounts, s.unmount},
 	} {
 		err := step.run()
 		switch {
@@ -337,6 +415,19 @@ func (s *server) tearDown(cause error) int {
 		return exitFailed
 	}
 	return 0
+}
+
+// unmount takes the mounts down. The view answers until its own is gone.
+func (s *server) unmount() error {
+	err := mounts.Cleanup(s.plan)
+	if s.view == nil {
+		return err
+	}
+	if cerr := s.view.Close(2 * time.Second); cerr != nil {
+		return errors.Join(err, cerr)
+	}
+	s.aware.Close()
+	return err
 }
 
 // stopNetwork ends slirp4netns.

@@ -21,6 +21,7 @@ func TestDependencies(t *testing.T) {
 		"lazaret.dev/lazaret/cmd/lazaret-supervisor",
 		"lazaret.dev/lazaret/supervisor",
 		"lazaret.dev/lazaret/protocol/",
+		"github.com/hanwen/go-fuse/v2",
 		"github.com/vishvananda/netlink",
 		"github.com/vishvananda/netns",
 		"github.com/opencontainers/runtime-spec/specs-go",

@@ -130,6 +130,7 @@ var importers = map[string][]string{
 	"github.com/google/go-containerregistry": {"host/internal/image"},
 	"github.com/opencontainers/umoci":        {"host/internal/unpack"},
 	"github.com/vishvananda/netlink":         {"supervisor/internal/netns"},
+	"github.com/hanwen/go-fuse":              {"supervisor/internal/view"},
 	"github.com/creack/pty":                  {"host/internal/session"},
 }
 

@@ -47,6 +47,7 @@ type Plan struct {
 	Scratch Ref `json:"scratch"`
 
 	Rootfs Rootfs  `json:"rootfs"`
+	View   View    `json:"view"`
 	Mounts []Mount `json:"mounts"`
 	Files  Files   `json:"files"`
 
@@ -82,6 +83,33 @@ type Rootfs struct {
 type Anchor struct {
 	Path string `json:"path"` // absolute, inside the sandbox
 	Dir  Ref    `json:"dir"`  // host directory that holds "upper" and "work"
+}
+
+// View describes how the Agent Workspace is presented (design section 7).
+type View struct {
+	// Ignored is the Ignored Workspace State: the Domain's directory from which
+	// paths that Git ignores are served. Private holds what Git keeps of its own
+	// inside and the host must not see.
+	Ignored Ref `json:"ignored"`
+	Private Ref `json:"private"`
+
+	// Record is the directory in which is written down what stays ignored
+	// whatever the sandbox does to the rules. No part of it is served.
+	Record Ref `json:"record"`
+
+	// Isolate is isolate_gitignored, Expose are paths in the workspace that are
+	// shown read-only although they are ignored, and Hidden are names in its root
+	// that are served from transient storage.
+	Isolate bool     `json:"isolate"`
+	Expose  []string `json:"expose,omitempty"`
+	Hidden  []string `json:"hidden,omitempty"`
+
+	// ConfigGate is git_config_gate.
+	ConfigGate bool `json:"config_gate"`
+
+	// UID and GID are who the developer is inside.
+	UID uint32 `json:"uid"`
+	GID uint32 `json:"gid"`
 }
 
 // MountKind says what a Mount presents.

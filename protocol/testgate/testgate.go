@@ -28,6 +28,7 @@ const (
 	UserNS    Gate = "userns"    // not root, and user namespaces work
 	Busybox   Gate = "busybox"   // a static busybox, for small root trees
 	Faults    Gate = "faults"    // binaries with fault points (LAZARET_TEST_FAULTY)
+	Git       Gate = "git"       // git, as the oracle of differential tests
 )
 
 // BusyboxPath is where the gate Busybox expects it.
@@ -74,6 +75,10 @@ func closed(g Gate) string {
 		}
 	case Slirp:
 		if _, err := exec.LookPath("slirp4netns"); err != nil {
+			return err.Error()
+		}
+	case Git:
+		if _, err := exec.LookPath("git"); err != nil {
 			return err.Error()
 		}
 	case FUSE:

@@ -71,7 +71,7 @@ func DomainDirPath(dataRoot, id string) string {
 // volume may show one of them (SQLite's companions of store.db included).
 func DomainOwned(name string) bool {
 	switch name {
-	case recordName, "lock", "log", "anchors", "transient", "ignored":
+	case recordName, "lock", "log", "anchors", "transient", "ignored", "git-private", "routes":
 		return true
 	}
 	return strings.HasPrefix(name, "store.db") || strings.HasPrefix(name, ".")
@@ -189,6 +189,21 @@ func (d DomainRoot) EnsureAnchor(path string) (launch.Ref, error) {
 		return launch.Ref{}, err
 	}
 	return d.data.ensureLayer(d.names("anchors", name))
+}
+
+// EnsureIgnored makes the Domain's Ignored Workspace State.
+func (d DomainRoot) EnsureIgnored() (launch.Ref, error) {
+	return d.data.ensure(d.names("ignored")...)
+}
+
+// EnsurePrivate makes the directory of what Git keeps of its own in the sandbox.
+func (d DomainRoot) EnsurePrivate() (launch.Ref, error) {
+	return d.data.ensure(d.names("git-private")...)
+}
+
+// EnsureRoutes makes the directory of the record of what stays ignored.
+func (d DomainRoot) EnsureRoutes() (launch.Ref, error) {
+	return d.data.ensure(d.names("routes")...)
 }
 
 // Anchors returns the sandbox paths of the State Anchors that exist, sorted.

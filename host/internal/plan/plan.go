@@ -66,6 +66,9 @@ func Build(req *generation.Request, ids generation.ComponentIDs, dirs generation
 	if p.Rootfs, err = rootfs(req, dom, img); err != nil {
 		return nil, err
 	}
+	if p.View, err = view(&req.Domain, dom); err != nil {
+		return nil, err
+	}
 	if p.Mounts, err = mounts(&req.Domain, root); err != nil {
 		return nil, err
 	}
@@ -109,6 +112,26 @@ func rootfs(req *generation.Request, dom paths.DomainRoot, img *image.Prepared) 
 		r.Anchors = append(r.Anchors, launch.Anchor{Path: dir, Dir: ref})
 	}
 	return r, nil
+}
+
+// editorDirs are what hide_editor_dirs hides.
+var editorDirs = []string{".vscode", ".idea"}
+
+// view makes the Domain's storage beside the workspace, and says how that is
+// presented.
+func view(d *config.Domain, dom paths.DomainRoot) (v launch.View, err error) {
+	v = launch.View{Isolate: d.IsolateGitignored, Expose: d.Expose, ConfigGate: d.GitConfigGate}
+	if d.HideEditorDirs {
+		v.Hidden = editorDirs
+	}
+	if v.Ignored, err = dom.EnsureIgnored(); err != nil {
+		return v, err
+	}
+	if v.Private, err = dom.EnsurePrivate(); err != nil {
+		return v, err
+	}
+	v.Record, err = dom.EnsureRoutes()
+	return v, err
 }
 
 // mounts lists the workspace and the volumes, with the identities found now.

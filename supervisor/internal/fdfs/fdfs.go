@@ -86,10 +86,11 @@ func Stat(fd int) (unix.Stat_t, error) {
 // IsDir tells whether the descriptor is a directory.
 func IsDir(st *unix.Stat_t) bool { return st.Mode&unix.S_IFMT == unix.S_IFDIR }
 
-// MountID returns the id of the mount that fd lies on.
+// MountID returns the id of the mount that fd lies on. It asks no filesystem,
+// one that is not served yet the less.
 func MountID(fd int) (uint64, error) {
 	var stx unix.Statx_t
-	if err := unix.Statx(fd, "", unix.AT_EMPTY_PATH, unix.STATX_MNT_ID, &stx); err != nil {
+	if err := unix.Statx(fd, "", unix.AT_EMPTY_PATH|unix.AT_STATX_DONT_SYNC, unix.STATX_MNT_ID, &stx); err != nil {
 		return 0, os.NewSyscallError("statx", err)
 	}
 	return stx.Mnt_id, nil

@@ -15,14 +15,20 @@ import (
 	"lazaret.dev/lazaret/protocol/launch"
 	"lazaret.dev/lazaret/supervisor/internal/cabundle"
 	"lazaret.dev/lazaret/supervisor/internal/fdfs"
+	"lazaret.dev/lazaret/supervisor/internal/fsmount"
 )
 
-// Assemble builds everything that the plan's layout names and returns the ids
-// of the mounts by their paths in the sandbox. netns is the sandbox's network
+// Assembled is what Assemble has made.
+type Assembled struct {
+	IDs  map[string]uint64 // the mounts, by their paths in the sandbox
+	View Descriptors       // of the workspace; the caller's
+}
+
+// Assemble builds everything that the plan's layout names. netns is the sandbox's network
 // namespace and stays the caller's. It must be called once, in a mount
 // namespace of the supervisor's own. On error the namespace is left half
 // built; it ends with the process.
-func Assemble(p *launch.Plan, netns *os.File) (map[string]uint64, error) {
+func Assemble(p *launch.Plan, netns *os.File) (*Assembled, error) {
 	if err := Check(p); err != nil {
 		return nil, err
 	}
@@ -52,7 +58,7 @@ func Assemble(p *launch.Plan, netns *os.File) (map[string]uint64, error) {
 			return nil, fmt.Errorf("%s: %w", step.name, err)
 		}
 	}
-	return a.ids, nil
+	return &Assembled{a.ids, a.view}, nil
 }
 
 // assembly is the state of one Assemble.
@@ -60,6 +66,7 @@ type assembly struct {
 	plan  *launch.Plan
 	netns *os.File
 	ids   map[string]uint64
+	view  Descriptors
 	fds   []int // closed at the end
 
 	scratch  int // the tmpfs
@@ -91,12 +98,12 @@ func (a *assembly) scratchFS() error {
 	if err != nil {
 		return err
 	}
-	m, err := a.own(mountFS("tmpfs", []option{{"source", "lazaret"}, {"mode", "0700"}}, unix.MOUNT_ATTR_NODEV))
+	m, err := a.own(fsmount.New("tmpfs", []fsmount.Option{{Key: "source", Value: "lazaret"}, {Key: "mode", Value: "0700"}}, unix.MOUNT_ATTR_NODEV))
 	if err != nil {
 		return err
 	}
 	a.scratch = m
-	err = attach(m, dir)
+	err = fsmount.Attach(m, dir)
 	faults.Point("start.rs.scratch-mounted")
 	return err
 }
@@ -335,7 +342,7 @@ func (a *assembly) bind(dir int, name string, m launch.Mount, src int) error {
 	}
 	defer func() { _ = unix.Close(target) }()
 	if m.Kind == launch.MountWorkspace {
-		err = workspace(src, target, m.ReadOnly)
+		err = a.workspace(src, target, m.ReadOnly)
 	} else {
 		err = bind(src, target, m.ReadOnly)
 	}

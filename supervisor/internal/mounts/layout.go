@@ -28,6 +28,8 @@ const (
 	bindsDir  = "mnt"    // workspace and volumes, by number
 	bundleDir = "bundle" // the OCI bundle
 	netnsFile = "netns"  // the sandbox's network namespace
+
+	transientDir = "transient" // what of the workspace is gone with the generation
 )
 
 // Paths in the sandbox.
@@ -95,6 +97,14 @@ func Check(p *launch.Plan) error {
 				return fmt.Errorf("state anchors %q and %q lie within one another", a.Path, b.Path)
 			}
 		}
+	}
+	for _, name := range p.View.Hidden {
+		if name == "" || name == "." || name == ".." || strings.ContainsAny(name, "/\x00") {
+			return fmt.Errorf("%q is no name of a hidden directory", name)
+		}
+	}
+	if err := checkWorkspaces(p); err != nil {
+		return err
 	}
 	for _, m := range p.Mounts {
 		if err := clean("mount target", m.Target); err != nil {
