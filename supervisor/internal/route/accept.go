@@ -3,6 +3,9 @@ package route
 import (
 	"slices"
 	"strings"
+
+	"lazaret.dev/lazaret/supervisor/internal/route/internal/paths"
+	"lazaret.dev/lazaret/supervisor/internal/route/internal/places"
 )
 
 // Relaxed is what Accept would share, as far as rules can say it.
@@ -10,21 +13,21 @@ func (r *Router) Relaxed() []Relaxation {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	var all []Relaxation
-	for path, f := range r.files {
-		lines := f.relaxed()
+	for path, f := range r.s.Files {
+		lines := f.Relaxed()
 		if len(lines) == 0 {
 			continue
 		}
-		if root, ok := strings.CutSuffix(path, excludeMark); ok {
-			path = join(root, ".git/info/exclude")
+		if root, ok := strings.CutSuffix(path, places.ExcludeMark); ok {
+			path = paths.Join(root, ".git/info/exclude")
 		}
 		all = append(all, Relaxation{File: path, Lines: lines})
 	}
-	for path := range r.moved {
+	for path := range r.s.Moved {
 		all = append(all, Relaxation{Path: path})
 	}
-	for dir, root := range r.roots {
-		if root.doubted {
+	for dir, root := range r.s.Roots {
+		if root.Doubted {
 			if dir == "" {
 				dir = "."
 			}
@@ -43,17 +46,16 @@ func (r *Router) Accept() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	open := map[string]int{}
-	for path, f := range r.files {
+	for path, f := range r.s.Files {
 		if f.Open > 0 {
 			open[path] = f.Open
 		}
 	}
 	r.closeRepositories()
-	r.files, r.roots, r.kept, r.keptIn = map[string]*file{}, map[string]*repository{}, map[string]bool{}, map[string]int{}
-	r.moved, r.cache, r.plain = map[string]bool{}, map[string]*directory{}, map[string]bool{}
-	err := r.begin()
+	r.s.Reset()
+	err := r.s.Snapshot()
 	for path, n := range open {
-		r.known(path).Open = n
+		r.s.Known(path).Open = n
 	}
 	return err
 }
@@ -66,8 +68,8 @@ func (r *Router) Close() {
 }
 
 func (r *Router) closeRepositories() {
-	for _, root := range r.roots {
-		root.repo.close()
-		root.repo = nil
+	for _, root := range r.s.Roots {
+		root.Reader.Close()
+		root.Reader = nil
 	}
 }

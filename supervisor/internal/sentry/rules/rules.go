@@ -1,4 +1,8 @@
-package sentry
+// Package rules is the Git Sentry's table of names: what each name in a gitdir
+// is to Git, and so what may happen to it from inside.
+//
+// It is a pure function of names. It runs in the Runtime Supervisor.
+package rules
 
 import (
 	"strings"
@@ -42,30 +46,30 @@ const (
 	R8 Rule = "R8" // what the host's configuration reads or runs
 )
 
-// part is what a name in a gitdir is.
-type part struct {
-	class Class
-	rule  Rule
-	below bool // Private: the host's file is readable until there is an own one
-	fixed bool // may be made where it is absent, and neither moved, removed nor given other modes
-	dir   bool // only ever a directory
-	leaf  bool // only ever a file
-	opdir bool // read-only if the host has it, else private
+// Part is what a name in a gitdir is.
+type Part struct {
+	Class     Class
+	Rule      Rule
+	Below     bool // Private: the host's file is readable until there is an own one
+	Fixed     bool // may be made where it is absent, and neither moved, removed nor given other modes
+	Dir       bool // only ever a directory
+	Leaf      bool // only ever a file
+	Operation bool // read-only if the host has it, else private
 }
 
 var (
-	free       = part{class: Free}
-	live       = part{class: Shared, rule: R5}
-	liveFile   = part{class: Shared, rule: R5, leaf: true}
-	liveDir    = part{class: Shared, rule: R5, dir: true}
-	structure  = part{class: Shared, rule: R6, fixed: true, dir: true}
-	readOnly   = part{class: ReadOnly, rule: R2}
-	gated      = part{class: Gated, rule: R4, leaf: true}
-	scratch    = part{class: Scratch, rule: R2, leaf: true}
-	ownDir     = part{class: Private, rule: R3}
-	ownFile    = part{class: Private, rule: R3, below: true}
-	operation  = part{class: Private, rule: R3, opdir: true}
-	notCreated = part{class: ReadOnly, rule: R3}
+	free      = Part{Class: Free}
+	live      = Part{Class: Shared, Rule: R5}
+	liveFile  = Part{Class: Shared, Rule: R5, Leaf: true}
+	liveDir   = Part{Class: Shared, Rule: R5, Dir: true}
+	structure = Part{Class: Shared, Rule: R6, Fixed: true, Dir: true}
+	readOnly  = Part{Class: ReadOnly, Rule: R2}
+	gated     = Part{Class: Gated, Rule: R4, Leaf: true}
+	scratch   = Part{Class: Scratch, Rule: R2, Leaf: true}
+	ownDir    = Part{Class: Private, Rule: R3}
+	ownFile   = Part{Class: Private, Rule: R3, Below: true}
+	operation = Part{Class: Private, Rule: R3, Operation: true}
+	hostsOwn  = Part{Class: ReadOnly, Rule: R3}
 )
 
 // special are the names in a gitdir's root that mean something to Git; another
@@ -76,9 +80,9 @@ var special = [...]string{
 	"rr-cache", "sequencer", "shallow", "worktrees",
 }
 
-// classify is the table of section 2 for a path below a gitdir. look says that
+// Of is the table of section 2 for a path below a gitdir. look says that
 // the gitdir only looks like one: what Git would not use in it is free there.
-func classify(inner string, look bool) part {
+func Of(inner string, look bool) Part {
 	first, rest, nested := strings.Cut(inner, "/")
 	switch first {
 	case "":
@@ -104,12 +108,12 @@ func classify(inner string, look bool) part {
 		}
 		return live
 	case "HEAD":
-		return part{class: Gated, rule: R4, leaf: true, fixed: true}
+		return Part{Class: Gated, Rule: R4, Leaf: true, Fixed: true}
 	case "index":
 		return gated
 	case "hooks":
 		if look {
-			return notCreated
+			return hostsOwn
 		}
 		return ownDir
 	case "rebase-merge", "rebase-apply":
@@ -124,7 +128,7 @@ func classify(inner string, look bool) part {
 }
 
 // other are the names in a gitdir's root that follow a pattern, and the rest.
-func other(name string, nested, look bool) part {
+func other(name string, nested, look bool) Part {
 	base := strings.TrimSuffix(name, ".lock")
 	if strings.HasPrefix(name, "MERGE_RR") || base == "EDIT_DESCRIPTION" {
 		return ownFile
@@ -177,7 +181,7 @@ func pseudoRef(name string, look bool) bool {
 	return strings.HasPrefix(name, "BISECT_") || strings.HasPrefix(name, "NOTES_MERGE_")
 }
 
-func info(rest string, nested bool) part {
+func info(rest string, nested bool) Part {
 	name, _, deep := strings.Cut(rest, "/")
 	switch {
 	case !nested:
@@ -196,7 +200,7 @@ func info(rest string, nested bool) part {
 	return readOnly
 }
 
-func objects(rest string, nested bool) part {
+func objects(rest string, nested bool) Part {
 	if !nested {
 		return structure
 	}
@@ -230,10 +234,10 @@ func multiPackIndex(path string) bool {
 	return gitdir.Folds(path, "multi-pack-index") || i >= 0 && gitdir.Folds(name[i:], ".midx")
 }
 
-// lockName tells whether a name in a shared part is one that Git holds while it
+// LockName tells whether a name in a shared part is one that Git holds while it
 // works: not made through the mount, it is the host's (R7). Below logs, Git
 // moves a log aside by that name and back.
-func lockName(inner string) bool {
+func LockName(inner string) bool {
 	_, name := gitdir.Split(inner)
 	switch {
 	case inner == "logs/refs/.tmp-renamed-log":
