@@ -220,6 +220,9 @@ func (v *Entries) mayLink(n *tree.Node, m *making) error {
 		if m.st != store.Host {
 			continue
 		}
+		if v.Guard.Classify(path).Class == policy.Free && v.Router.Place(path, false) == policy.Exposed {
+			return unix.EROFS
+		}
 		if info.Nlink > 1 && v.Guard.Protected(info.Dev, info.Ino) {
 			return v.Guard.Alias(policy.Link, path)
 		}
