@@ -183,3 +183,27 @@ func TestPrivateCopies(t *testing.T) {
 	w.holds(w.in(".git/description"), "again\n")
 	w.holds(w.host(".git/description"), string(was))
 }
+
+// R6: a repository without a .git name keeps its mode and attributes too.
+func TestLookAlikeIsFixed(t *testing.T) {
+	if !viewtest.Inside(t) {
+		return
+	}
+	w := newWorld(t, nil, func(w *world) { w.git(w.Host, "clone", "-q", "--bare", ".", "fixture") })
+	before := w.tree(w.host("fixture"))
+	for _, name := range []string{"fixture", "fixture/refs", ".git"} {
+		for what, err := range map[string]error{
+			"chmod": os.Chmod(w.in(name), 0), "setxattr": unix.Setxattr(w.in(name), "user.x", nil, 0),
+		} {
+			if !errors.Is(err, unix.EROFS) {
+				t.Errorf("%s of %s: %v", what, name, err)
+			}
+		}
+	}
+	if after := w.tree(w.host("fixture")); after != before {
+		t.Errorf("the host has changed:\n%s\nbefore:\n%s", after, before)
+	}
+	if err := os.Chmod(w.in("src"), 0o700); err != nil {
+		t.Error(err)
+	}
+}

@@ -22,11 +22,14 @@ func (v *View) MayChange(n *tree.Node, kind policy.OpKind) error {
 		return nil
 	}
 	for _, path := range v.Paths(n) {
-		if v.Guard.Classify(path).Class != policy.Free {
+		free := v.Guard.Classify(path).Class == policy.Free
+		// A directory may be a repository whatever its name, which only Check tells.
+		if !free || n.Dir != nil {
 			if _, err := v.Guard.Check(policy.Op{Kind: kind, Path: path, Made: v.Made.Has(path)}); err != nil {
 				return err
 			}
-		} else if v.Router.Place(path, n.Dir != nil) == policy.Exposed {
+		}
+		if free && v.Router.Place(path, n.Dir != nil) == policy.Exposed {
 			return unix.EROFS
 		}
 		if n.Dir == nil && v.Guard.Protected(key.Dev, key.Ino) {
