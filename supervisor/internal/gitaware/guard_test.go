@@ -2,6 +2,7 @@ package gitaware_test
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"strings"
 	"testing"
@@ -207,3 +208,43 @@ func TestLookAlikeIsFixed(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// R2 goes by the file, not by the name: one that the host has linked elsewhere
+// is protected there, and stays so when that name is removed while it is open.
+func TestProtectedWithoutAName(t *testing.T) {
+	if !viewtest.Inside(t) {
+		return
+	}
+	w := newWorld(t, nil, func(w *world) {
+		if err := os.Link(w.host(".git/config"), w.host("x")); err != nil {
+			t.Fatal(err)
+		}
+	})
+	before, err := os.ReadFile(w.host(".git/config"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := os.OpenFile(w.in("x"), os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if err := os.Remove(w.in("x")); err != nil {
+		t.Fatal(err)
+	}
+	w.absent(w.in("x"))
+	for what, err := range map[string]error{
+		"write":    second(f.WriteAt([]byte("[alias]\n\tst = !sh\n"), 0)),
+		"truncate": f.Truncate(0),
+		"link":     unix.Linkat(unix.AT_FDCWD, fmt.Sprintf("/proc/self/fd/%d", f.Fd()), unix.AT_FDCWD, w.in("y"), unix.AT_SYMLINK_FOLLOW),
+	} {
+		if err == nil {
+			t.Errorf("%s was not refused", what)
+		}
+	}
+	if after, err := os.ReadFile(w.host(".git/config")); err != nil || string(after) != string(before) {
+		t.Errorf("the host's configuration is now %q, %v", after, err)
+	}
+}
+
+func second(_ int, err error) error { return err }

@@ -213,7 +213,11 @@ func (v *Entries) mayLink(n *tree.Node, m *making) error {
 	if err != nil {
 		return err
 	}
-	for _, path := range v.Paths(n) {
+	paths := v.Paths(n)
+	if len(paths) == 0 {
+		return unix.ENOENT // nothing is known of it but that it has no name here
+	}
+	for _, path := range paths {
 		if _, err := v.Guard.Check(policy.Op{Kind: policy.Link, Path: path, To: m.path, Made: v.Made.Has(path)}); err != nil {
 			return err
 		}

@@ -1,6 +1,8 @@
 package resolve
 
 import (
+	"strings"
+
 	"golang.org/x/sys/unix"
 
 	"lazaret.dev/lazaret/supervisor/internal/view/internal/notice"
@@ -21,7 +23,8 @@ func (v *View) MayChange(n *tree.Node, kind policy.OpKind) error {
 	if st != store.Host {
 		return nil
 	}
-	for _, path := range v.Paths(n) {
+	paths := v.Paths(n)
+	for _, path := range paths {
 		free := v.Guard.Classify(path).Class == policy.Free
 		// A directory may be a repository whatever its name, which only Check tells.
 		if !free || n.Dir != nil {
@@ -32,9 +35,10 @@ func (v *View) MayChange(n *tree.Node, kind policy.OpKind) error {
 		if free && v.Router.Place(path, n.Dir != nil) == policy.Exposed {
 			return unix.EROFS
 		}
-		if n.Dir == nil && v.Guard.Protected(key.Dev, key.Ino) {
-			return v.Guard.Alias(kind, path)
-		}
+	}
+	// Also one whose names are gone here while the host has another for it.
+	if n.Dir == nil && v.Guard.Protected(key.Dev, key.Ino) {
+		return v.Guard.Alias(kind, strings.Join(paths, ", "))
 	}
 	return nil
 }
