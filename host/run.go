@@ -254,7 +254,7 @@ func (c *client) request() error {
 	}
 	c.open = pc.OpenRequest{
 		Fingerprint: c.domain.Fingerprint(), Shape: c.domain.Shape(),
-		Argv: c.o.Command, Env: env,
+		Argv: c.o.Command, Env: env, Report: c.domain.Report,
 	}
 	if len(c.open.Argv) == 0 {
 		c.open.Argv = c.domain.Command

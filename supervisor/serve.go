@@ -31,6 +31,9 @@ import (
 // as it is, and the parent-death signals do the rest.
 const teardownLimit = 8 * time.Second
 
+// tellLimit bounds how long the history is looked at for the report.
+const tellLimit = 1500 * time.Millisecond
+
 // server is the serve stage. Everything but reading the handoff and reaping
 // children happens on the main goroutine, which is locked to its thread.
 type server struct {
@@ -158,6 +161,7 @@ func (s *server) bringUp() error {
 			return err
 		}
 	}
+	s.aware.Remembered()
 	client, err := runsc.Start(s.plan, s.layout)
 	if err != nil {
 		return &stepError{"sandbox", err}
@@ -178,7 +182,7 @@ func (s *server) serveWorkspace(fds string) error {
 	}
 	v := &s.plan.View
 	aware, err := gitaware.Open(gitaware.Options{
-		Host: d.Stores.Host, Path: s.workspace(), Record: d.Record, Home: v.Home, XDGConfig: v.XDGConfig,
+		Host: d.Stores.Host, Path: s.workspace(), Record: d.Record, State: d.Stores.Private, Home: v.Home, XDGConfig: v.XDGConfig,
 		Isolate: v.Isolate, Expose: v.Expose, ConfigGate: v.ConfigGate, Log: s.rep.log,
 	})
 	if err != nil {
@@ -398,12 +402,32 @@ func (s *server) tearDown(cause error) int {
 			quiet = true
 		case !quiet:
 			s.rep.send(handoff.KindStopped, handoff.Stopped{Component: step.component})
+			if step.component == handoff.ComponentSandbox {
+				s.tell()
+			}
 		}
 	}
 	if quiet {
 		return exitFailed
 	}
 	return 0
+}
+
+// tell reports what a person should know of the repository: nothing inside can
+// change it any more.
+func (s *server) tell() {
+	if s.aware == nil || s.runsc == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), tellLimit)
+	defer cancel()
+	r, err := s.aware.Findings(ctx)
+	switch {
+	case err != nil:
+		s.rep.log.Error("findings", "error", err.Error())
+	case !r.Empty():
+		s.rep.send(handoff.KindFindings, r)
+	}
 }
 
 // unmount takes the mounts down. The view answers until its own is gone.

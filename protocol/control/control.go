@@ -14,6 +14,7 @@
 //	 │ ◄────────────────────────────────── credit │ so much stdin was passed on
 //	 │ ◄──────────────── stdout, stderr, notice{} │
 //	 │ ◄──────────────────────────────── exit{}   │
+//	 │ ◄────────────────────────────── notice{}…  │ what was found, where the generation ends with it
 //
 // The connection is the session: when it closes, the session ends. Instead of
 // open a client may send ask{}, which is answered with status{}, or
@@ -126,6 +127,9 @@ type OpenRequest struct {
 	TTY   bool     `json:"tty"`
 	Size  Size     `json:"size"` // with TTY
 	Quiet bool     `json:"quiet"`
+
+	// Report asks for what was found, should the generation end with this session.
+	Report bool `json:"report"`
 }
 
 // Admitted answers an OpenRequest.

@@ -19,6 +19,7 @@
 //	 │ ◄─────────── helper_lost{who, how} │ slirp4netns or runsc ended by itself
 //	 │ stop{} ──────────────────────────► │
 //	 │ ◄──────────── stopped{sandbox}     │ teardown order: sandbox, network, mounts
+//	 │ ◄───────────────────── findings{}  │ what a person should know, if there is anything
 //	 │ ◄──────────── stopped{network}     │
 //	 │ ◄──────────── stopped{mounts}      │
 //	 │ ◄─────────────────────────── EOF   │ exit 0
@@ -59,6 +60,7 @@ const (
 	KindSandboxReady wire.Kind = "sandbox_ready"
 	KindHelperLost   wire.Kind = "helper_lost"
 	KindStop         wire.Kind = "stop"
+	KindFindings     wire.Kind = "findings" // findings.Report
 	KindStopped      wire.Kind = "stopped"
 	KindFailed       wire.Kind = "failed"
 )

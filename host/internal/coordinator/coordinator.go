@@ -24,6 +24,7 @@ import (
 	"lazaret.dev/lazaret/host/internal/store"
 	"lazaret.dev/lazaret/host/internal/trust"
 	"lazaret.dev/lazaret/protocol"
+	"lazaret.dev/lazaret/protocol/findings"
 	"lazaret.dev/lazaret/protocol/identity"
 	"lazaret.dev/lazaret/protocol/launch"
 )
@@ -52,6 +53,9 @@ type coordinator struct {
 
 	// ending is written by the loop before over is closed.
 	ending protocol.EndAll
+
+	// findings are written by the loop before done is closed.
+	findings findings.Report
 
 	// The rest belongs to the loop's goroutine.
 	state       protocol.State

@@ -10,6 +10,7 @@ import (
 	"lazaret.dev/lazaret/host/internal/store"
 	"lazaret.dev/lazaret/protocol"
 	pc "lazaret.dev/lazaret/protocol/control"
+	"lazaret.dev/lazaret/protocol/findings"
 	"lazaret.dev/lazaret/protocol/handoff"
 	"lazaret.dev/lazaret/protocol/netpolicy"
 )
@@ -94,6 +95,8 @@ func (hc *coordinator) supervisorMessage(msg any) {
 	case handoff.Failed:
 		hc.fail(m.Error, m.Hint)
 		post(protocol.Lost{Generation: id, Component: protocol.ComponentSandbox, Reason: m.Error})
+	case findings.Report:
+		hc.findings = m
 	case handoff.Stopped:
 		post(protocol.ComponentStopped{Generation: id, Component: component(m.Component)})
 	}

@@ -22,6 +22,7 @@ import (
 
 	"lazaret.dev/lazaret/host/internal/hostfacts"
 	"lazaret.dev/lazaret/host/internal/hostfacts/subid"
+	"lazaret.dev/lazaret/protocol/findings"
 	"lazaret.dev/lazaret/protocol/handoff"
 	"lazaret.dev/lazaret/protocol/launch"
 	"lazaret.dev/lazaret/protocol/wire"
@@ -182,6 +183,8 @@ func (s *Supervisor) Receive() (any, error) {
 		return decodeAs[handoff.SandboxReady](p)
 	case handoff.KindHelperLost:
 		return decodeAs[handoff.HelperLost](p)
+	case handoff.KindFindings:
+		return decodeAs[findings.Report](p)
 	case handoff.KindStopped:
 		return decodeAs[handoff.Stopped](p)
 	case handoff.KindFailed:

@@ -15,6 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"lazaret.dev/lazaret/supervisor/internal/report"
 	"lazaret.dev/lazaret/supervisor/internal/route"
 	"lazaret.dev/lazaret/supervisor/internal/sentry"
 	"lazaret.dev/lazaret/supervisor/internal/sentry/targets"
@@ -26,6 +27,7 @@ type Options struct {
 	Host   int    // its root, O_PATH; stays the caller's, and open
 	Path   string // its absolute path on the host, canonical
 	Record int    // the directory of the router's record, which nobody inside reaches
+	State  int    // the Domain's private Git state; stays the caller's, and open
 
 	Home      string // the developer's home directory
 	XDGConfig string // $XDG_CONFIG_HOME, or what stands for it
@@ -53,6 +55,8 @@ type Aware struct {
 	scanMu  sync.Mutex         // held while the workspace is scanned
 	pending bool               // guarded by mu: a scan is wanted
 	scans   sync.WaitGroup
+	touched report.Touched
+	start   chan snapshot          // has the state at the start, once
 	onScan  func(gitdirs []string) // guarded by mu
 }
 
@@ -74,7 +78,7 @@ func Open(o Options) (*Aware, error) {
 	if targets.HomeInside(o.Path, o.Home, o.XDGConfig) {
 		return nil, &HomeError{o.Path}
 	}
-	a := &Aware{o: o, host: host{o.Host}}
+	a := &Aware{o: o, host: host{o.Host}, start: make(chan snapshot, 1)}
 	config, err := a.readGlobal()
 	if err != nil {
 		return nil, err
@@ -98,6 +102,7 @@ func Open(o Options) (*Aware, error) {
 		a.router.Close()
 		return nil, err
 	}
+	a.scans.Go(a.remember)
 	return a, nil
 }
 

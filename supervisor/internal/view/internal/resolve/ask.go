@@ -28,6 +28,8 @@ func (v *View) MayChange(n *tree.Node, kind policy.OpKind) error {
 			}
 		} else if v.Router.Place(path, n.Dir != nil) == policy.Exposed {
 			return unix.EROFS
+		} else if kind == policy.Write {
+			v.Guard.Writing(path)
 		}
 		if n.Dir == nil && v.Guard.Protected(key.Dev, key.Ino) {
 			return v.Guard.Alias(kind, path)
