@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"slices"
 	"strings"
 )
 
@@ -171,8 +172,8 @@ func unpack(pack, idx File, at int64, hashSize int) ([]byte, error) {
 			if kind != typeCommit && len(deltas) == 0 && !bytes.HasPrefix(text, []byte("object ")) {
 				return nil, errObject
 			}
-			for i := len(deltas) - 1; i >= 0; i-- {
-				if text, err = patch(text, deltas[i]); err != nil {
+			for _, delta := range slices.Backward(deltas) {
+				if text, err = patch(text, delta); err != nil {
 					return nil, err
 				}
 			}

@@ -1,6 +1,7 @@
 package route
 
 import (
+	"errors"
 	"slices"
 	"strings"
 )
@@ -37,25 +38,86 @@ func (r *Router) Relaxed() []Relaxation {
 	return all
 }
 
-// Accept takes the present state for trusted, as at the first start. It is
-// for the developer alone to ask for.
-func (r *Router) Accept() error {
+// Candidate is the state of the workspace at one moment, judged as at the first
+// start: what the developer may take for trusted.
+type Candidate struct{ r *Router }
+
+// unwritten is the record of a candidate.
+type unwritten struct{}
+
+func (unwritten) Load() ([]byte, error) { return nil, nil }
+func (unwritten) Save([]byte) error     { return nil }
+
+// Candidate reads the workspace. The caller closes it.
+func (r *Router) Candidate() (*Candidate, error) {
+	c, err := Open(r.tree, r.repos, unwritten{}, r.opt)
+	if err != nil {
+		if c != nil {
+			c.Close()
+		}
+		return nil, err
+	}
+	return &Candidate{c}, nil
+}
+
+// Close ends the candidate, unless it was accepted.
+func (c *Candidate) Close() {
+	if c.r != nil {
+		c.r.Close()
+	}
+}
+
+// Shares lists what the host has at paths that are isolated now, and would be
+// shared: a directory stands for all that is in it. Beyond limit they are
+// counted alone.
+func (r *Router) Shares(c *Candidate, limit int) (paths []string, more int, err error) {
+	c.r.mu.Lock()
+	defer c.r.mu.Unlock()
+	listed := map[string]bool{}
+	err = c.r.walk("", func(path string, e Entry) error {
+		d, err := c.r.directory(parent(path))
+		if err != nil || c.r.place(d, path, e.Kind == Directory) != Shared || r.Place(path, e.Kind == Directory) != Isolated {
+			return err
+		}
+		for dir := range above(path) {
+			if listed[dir] {
+				return nil
+			}
+		}
+		switch {
+		case len(paths) < limit:
+			paths = append(paths, path)
+			listed[path] = e.Kind == Directory
+		default:
+			more++
+		}
+		return nil
+	})
+	slices.Sort(paths)
+	return paths, more, err
+}
+
+// Accept takes the candidate for trusted: it is for the developer alone to ask
+// for. What has changed since the candidate was read counts as the sandbox's
+// doing.
+func (r *Router) Accept(c *Candidate) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	open := map[string]int{}
-	for path, f := range r.files {
-		if f.Open > 0 {
-			open[path] = f.Open
+	r.closeRepositories()
+	old, from := r.files, c.r
+	c.r = nil
+	r.files, r.roots, r.kept, r.keptIn = from.files, from.roots, from.kept, from.keptIn
+	r.moved, r.plain, r.guessed, r.cache = from.moved, map[string]bool{}, from.guessed, map[string]*directory{}
+	for path, f := range old {
+		if f.Open > 0 || f.Aliased {
+			now := r.known(path)
+			now.Open, now.Aliased = f.Open, f.Aliased
 		}
 	}
-	r.closeRepositories()
-	r.files, r.roots, r.kept, r.keptIn = map[string]*file{}, map[string]*repository{}, map[string]bool{}, map[string]int{}
-	r.moved, r.cache, r.plain = map[string]bool{}, map[string]*directory{}, map[string]bool{}
-	err := r.begin()
-	for path, n := range open {
-		r.known(path).Open = n
+	for _, root := range r.roots {
+		root.stale = true
 	}
-	return err
+	return errors.Join(r.settle(), r.save())
 }
 
 // Close ends the router, which must not be used any more.
