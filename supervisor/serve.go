@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"lazaret.dev/lazaret/protocol/handoff"
+	"lazaret.dev/lazaret/protocol/isolation"
 	"lazaret.dev/lazaret/protocol/launch"
 	"lazaret.dev/lazaret/protocol/netpolicy"
 	"lazaret.dev/lazaret/protocol/wire"
@@ -33,6 +34,9 @@ const teardownLimit = 8 * time.Second
 
 // tellLimit bounds how long the history is looked at for the report.
 const tellLimit = 1500 * time.Millisecond
+
+// answerLimit bounds how long a question may take.
+const answerLimit = 5 * time.Second
 
 // server is the serve stage. Everything but reading the handoff and reaping
 // children happens on the main goroutine, which is locked to its thread.
@@ -182,7 +186,7 @@ func (s *server) serveWorkspace(fds string) error {
 	}
 	v := &s.plan.View
 	aware, err := gitaware.Open(gitaware.Options{
-		Host: d.Stores.Host, Path: s.workspace(), Record: d.Record, State: d.Stores.Private, Home: v.Home, XDGConfig: v.XDGConfig,
+		Host: d.Stores.Host, Path: s.workspace(), Record: d.Record, State: d.Stores.Private, Own: d.Stores.Domain, Home: v.Home, XDGConfig: v.XDGConfig,
 		Isolate: v.Isolate, Expose: v.Expose, ConfigGate: v.ConfigGate, Log: s.rep.log,
 	})
 	if err != nil {
@@ -335,18 +339,43 @@ func (s *server) awaitSandbox() error {
 // attend serves until something ends. It returns errStop, or nil after it has
 // reported a lost helper.
 func (s *server) attend() error {
-	select {
-	case p := <-s.packets:
-		return s.stopOr(p)
-	case err := <-s.gone:
-		return s.leaseEnd(err)
-	case <-s.slirp.Child.Done():
-		s.lost(handoff.ComponentNetwork, "slirp4netns "+s.slirp.Child.Exit().String())
-	case <-s.runsc.Child.Done():
-		s.lost(handoff.ComponentSandbox, "runsc "+s.runsc.Child.Exit().String())
-	case <-s.view.Done():
-		s.lost(handoff.ComponentMounts, s.viewEnd().Error())
+	for {
+		select {
+		case p := <-s.packets:
+			if p.Kind == handoff.KindAsk {
+				if err := s.answer(p); err != nil {
+					return err
+				}
+				continue
+			}
+			return s.stopOr(p)
+		case err := <-s.gone:
+			return s.leaseEnd(err)
+		case <-s.slirp.Child.Done():
+			s.lost(handoff.ComponentNetwork, "slirp4netns "+s.slirp.Child.Exit().String())
+		case <-s.runsc.Child.Done():
+			s.lost(handoff.ComponentSandbox, "runsc "+s.runsc.Child.Exit().String())
+		case <-s.view.Done():
+			s.lost(handoff.ComponentMounts, s.viewEnd().Error())
+		}
+		return nil
 	}
+}
+
+// answer answers a question about ignored paths.
+func (s *server) answer(p *wire.Packet) error {
+	defer p.CloseFiles()
+	var req isolation.Request
+	if err := p.Decode(&req); err != nil || len(p.Files) > 0 {
+		return &stepError{"handoff", errors.Join(wire.ErrUnexpected, err)}
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), answerLimit)
+	defer cancel()
+	a := s.aware.Answer(ctx, req)
+	if req.Verb == isolation.Accept && a.Error == "" {
+		s.view.Reroute()
+	}
+	s.rep.send(handoff.KindAnswer, a)
 	return nil
 }
 

@@ -28,6 +28,7 @@ type Options struct {
 	Path   string // its absolute path on the host, canonical
 	Record int    // the directory of the router's record, which nobody inside reaches
 	State  int    // the Domain's private Git state; stays the caller's, and open
+	Own    int    // the Ignored Workspace State, likewise
 
 	Home      string // the developer's home directory
 	XDGConfig string // $XDG_CONFIG_HOME, or what stands for it
@@ -79,20 +80,8 @@ func Open(o Options) (*Aware, error) {
 		return nil, &HomeError{o.Path}
 	}
 	a := &Aware{o: o, host: host{o.Host}, start: make(chan snapshot, 1)}
-	config, err := a.readGlobal()
-	if err != nil {
+	if err := a.route(); err != nil {
 		return nil, err
-	}
-	opt := route.Options{Isolate: o.Isolate, Expose: o.Expose}
-	if err := a.outer(&opt); err != nil {
-		return nil, err
-	}
-	if err := a.excludes(config, &opt); err != nil {
-		return nil, err
-	}
-	a.router, err = route.Open(routes{a.host}, repositories{a.host, o.Path}, route.NewRecord(o.Record, recordName), opt)
-	if err != nil {
-		return nil, fmt.Errorf("read the ignore rules: %w", err)
 	}
 	a.sentry = sentry.New(guarded{a.host}, sentry.Options{
 		Root: o.Path, ConfigGate: o.ConfigGate, VerifyIndex: a.verifyIndex,
@@ -104,6 +93,26 @@ func Open(o Options) (*Aware, error) {
 	}
 	a.scans.Go(a.remember)
 	return a, nil
+}
+
+// route opens the router.
+func (a *Aware) route() error {
+	config, err := a.readGlobal()
+	if err != nil {
+		return err
+	}
+	opt := route.Options{Isolate: a.o.Isolate, Expose: a.o.Expose}
+	if err := a.outer(&opt); err != nil {
+		return err
+	}
+	if err := a.excludes(config, &opt); err != nil {
+		return err
+	}
+	a.router, err = route.Open(routes{a.host}, repositories{a.host, a.o.Path}, route.NewRecord(a.o.Record, recordName), opt)
+	if err != nil {
+		return fmt.Errorf("read the ignore rules: %w", err)
+	}
+	return nil
 }
 
 // Close ends it. The view must have ended before.
