@@ -16,6 +16,7 @@ import (
 
 	"lazaret.dev/lazaret/host/internal/control"
 	"lazaret.dev/lazaret/host/internal/paths"
+	"lazaret.dev/lazaret/host/internal/resolve"
 	pc "lazaret.dev/lazaret/protocol/control"
 )
 
@@ -33,7 +34,7 @@ type running struct {
 // It takes no lock: it reads the sockets of the runtime directories and the
 // Domains' own records.
 func survey(ctx context.Context, configFile string) ([]running, error) {
-	cfg, err := load(configFile)
+	cfg, err := resolve.Load(configFile)
 	if err != nil {
 		return nil, err
 	}

@@ -26,6 +26,7 @@ import (
 	"lazaret.dev/lazaret/protocol"
 	"lazaret.dev/lazaret/protocol/findings"
 	"lazaret.dev/lazaret/protocol/identity"
+	"lazaret.dev/lazaret/protocol/isolation"
 	"lazaret.dev/lazaret/protocol/launch"
 )
 
@@ -64,6 +65,7 @@ type coordinator struct {
 	answers     map[string]chan answer
 	sessions    map[string]*served
 	interactive map[string]bool
+	asked       []chan isolation.Answer // questions that the supervisor was sent, oldest first
 	super       *spawn.Supervisor
 	server      *control.Server
 	failure     *failure // why the generation failed: the first reason
@@ -228,7 +230,7 @@ func (hc *coordinator) lose(c protocol.Component, err error) {
 // made when the generation began; nothing is certified before this point.
 func (hc *coordinator) issueTrust(ctx context.Context) {
 	server, err := control.Listen(ctx, hc.req.RuntimeDir, hc.self, hc.anchor, control.Handlers{
-		Open: hc.serve, Status: hc.status, Stop: hc.stopFor,
+		Open: hc.serve, Status: hc.status, Stop: hc.stopFor, Ignored: hc.ignored,
 	})
 	if err != nil {
 		hc.lose(protocol.ComponentSandbox, err)

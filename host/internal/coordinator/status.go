@@ -6,6 +6,7 @@ import (
 	pc "lazaret.dev/lazaret/protocol/control"
 
 	"lazaret.dev/lazaret/protocol"
+	"lazaret.dev/lazaret/protocol/isolation"
 )
 
 // status says what runs in the Domain. After the generation's end it says that
@@ -34,6 +35,32 @@ func (hc *coordinator) status() pc.Status {
 	case <-hc.done:
 	}
 	return st
+}
+
+// errEnding says that a question comes too late.
+const errEnding = "the sandbox is just ending: ask again"
+
+// ignored passes a question about ignored paths on to the supervisor.
+func (hc *coordinator) ignored(ctx context.Context, req isolation.Request) isolation.Answer {
+	answered := make(chan isolation.Answer, 1)
+	hc.do(func() {
+		if hc.state.Phase != protocol.Ready {
+			answered <- isolation.Answer{Error: errEnding}
+			return
+		}
+		if err := hc.super.Ask(req); err != nil {
+			answered <- isolation.Answer{Error: err.Error()}
+			return
+		}
+		hc.asked = append(hc.asked, answered)
+	})
+	select {
+	case a := <-answered:
+		return a
+	case <-hc.done:
+	case <-ctx.Done():
+	}
+	return isolation.Answer{Error: errEnding}
 }
 
 // stopFor ends the generation for a client that asks for it. Sessions are told

@@ -12,6 +12,7 @@ import (
 	pc "lazaret.dev/lazaret/protocol/control"
 	"lazaret.dev/lazaret/protocol/findings"
 	"lazaret.dev/lazaret/protocol/handoff"
+	"lazaret.dev/lazaret/protocol/isolation"
 	"lazaret.dev/lazaret/protocol/netpolicy"
 )
 
@@ -95,6 +96,11 @@ func (hc *coordinator) supervisorMessage(msg any) {
 	case handoff.Failed:
 		hc.fail(m.Error, m.Hint)
 		post(protocol.Lost{Generation: id, Component: protocol.ComponentSandbox, Reason: m.Error})
+	case isolation.Answer:
+		if len(hc.asked) > 0 {
+			hc.asked[0] <- m // buffered: a question has one answer
+			hc.asked = hc.asked[1:]
+		}
 	case findings.Report:
 		hc.findings = m
 	case handoff.Stopped:

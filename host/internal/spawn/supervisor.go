@@ -24,6 +24,7 @@ import (
 	"lazaret.dev/lazaret/host/internal/hostfacts/subid"
 	"lazaret.dev/lazaret/protocol/findings"
 	"lazaret.dev/lazaret/protocol/handoff"
+	"lazaret.dev/lazaret/protocol/isolation"
 	"lazaret.dev/lazaret/protocol/launch"
 	"lazaret.dev/lazaret/protocol/wire"
 )
@@ -160,6 +161,9 @@ func (s *Supervisor) StartSandbox() error {
 	return s.seq.Send(handoff.KindStartSandbox, handoff.Empty{})
 }
 
+// Ask asks a question about ignored paths; Receive has its answer.
+func (s *Supervisor) Ask(req isolation.Request) error { return s.seq.Send(handoff.KindAsk, req) }
+
 // Stop asks for the teardown.
 func (s *Supervisor) Stop() error { return s.seq.Send(handoff.KindStop, handoff.Empty{}) }
 
@@ -183,6 +187,8 @@ func (s *Supervisor) Receive() (any, error) {
 		return decodeAs[handoff.SandboxReady](p)
 	case handoff.KindHelperLost:
 		return decodeAs[handoff.HelperLost](p)
+	case handoff.KindAnswer:
+		return decodeAs[isolation.Answer](p)
 	case handoff.KindFindings:
 		return decodeAs[findings.Report](p)
 	case handoff.KindStopped:
