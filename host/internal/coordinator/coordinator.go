@@ -26,7 +26,6 @@ import (
 	"lazaret.dev/lazaret/protocol"
 	"lazaret.dev/lazaret/protocol/findings"
 	"lazaret.dev/lazaret/protocol/identity"
-	"lazaret.dev/lazaret/protocol/isolation"
 	"lazaret.dev/lazaret/protocol/launch"
 )
 
@@ -65,7 +64,6 @@ type coordinator struct {
 	answers     map[string]chan answer
 	sessions    map[string]*served
 	interactive map[string]bool
-	asked       []chan isolation.Answer // questions that the supervisor was sent, oldest first
 	super       *spawn.Supervisor
 	server      *control.Server
 	failure     *failure // why the generation failed: the first reason

@@ -113,7 +113,7 @@ func serveGeneration(ctx context.Context, req *generation.Request, lock *os.File
 	if err := generation.NoteHolder(lock, generation.Holder{PID: os.Getpid(), Since: time.Now(), RuntimeDir: req.RuntimeDir}); err != nil {
 		return err
 	}
-	if err := raiseFileLimit(); err != nil {
+	if err := spawn.RaiseFileLimit(); err != nil {
 		return err
 	}
 	st, err := store.Open(ctx, req.Domain.DomainDir, lock)
@@ -152,21 +152,6 @@ type startError struct{ failure }
 
 func (e *startError) Error() string { return e.text }
 func (e *startError) Hint() string  { return e.hint }
-
-// raiseFileLimit raises the soft descriptor limit to the hard one, explicitly,
-// so that children inherit it: gVisor holds a descriptor for each cached file
-// (design section 7).
-func raiseFileLimit() error {
-	var lim unix.Rlimit
-	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &lim); err != nil {
-		return os.NewSyscallError("getrlimit", err)
-	}
-	lim.Cur = lim.Max
-	if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, (*syscall.Rlimit)(&lim)); err != nil {
-		return os.NewSyscallError("setrlimit", err)
-	}
-	return nil
-}
 
 // begin makes a generation and puts it on record, before anything of it exists.
 func begin(ctx context.Context, req *generation.Request, st *store.Store, log *slog.Logger, r *reporter) (*coordinator, error) {
@@ -257,17 +242,6 @@ func (hc *coordinator) publication() (store.Publication, error) {
 		Socket: path, Inode: store.Inode{Dev: st.Dev, Ino: st.Ino},
 		TrustFingerprint: trust.Digest(hc.anchor.Certificate()),
 	}, nil
-}
-
-// nsIdentity is the identity of a namespace (namespaces(7)).
-type nsIdentity struct{ Dev, Ino uint64 }
-
-func nsInode(path string) (nsIdentity, error) {
-	var st unix.Stat_t
-	if err := unix.Stat(path, &st); err != nil {
-		return nsIdentity{}, &os.PathError{Op: "stat", Path: path, Err: err}
-	}
-	return nsIdentity{Dev: st.Dev, Ino: st.Ino}, nil
 }
 
 // derivePolicy derives the generation's network policy from the configuration

@@ -13,7 +13,6 @@ import (
 	"lazaret.dev/lazaret/host/internal/session"
 	"lazaret.dev/lazaret/protocol"
 	pc "lazaret.dev/lazaret/protocol/control"
-	"lazaret.dev/lazaret/protocol/findings"
 )
 
 const (
@@ -89,20 +88,12 @@ func (hc *coordinator) serve(ctx context.Context, c *control.Conn, req pc.OpenRe
 	case <-hc.over:
 		<-hc.done
 		if req.Report {
-			tell(c, hc.findings)
+			c.SetWriteDeadline(time.Now().Add(flushGrace))
+			for _, line := range report.Lines(hc.findings) {
+				_ = c.WriteJSON(pc.FrameNotice, pc.Notice{Text: line}) // as above
+			}
 		}
 	default:
-	}
-}
-
-// tell says to a client what was found at the generation's end.
-func tell(c *control.Conn, r findings.Report) {
-	lines := report.Lines(r)
-	c.SetWriteDeadline(time.Now().Add(flushGrace))
-	for _, line := range lines {
-		if c.WriteJSON(pc.FrameNotice, pc.Notice{Text: line}) != nil {
-			return // the client may be gone; that is its right
-		}
 	}
 }
 

@@ -3,9 +3,9 @@ package coordinator
 import (
 	"context"
 
-	pc "lazaret.dev/lazaret/protocol/control"
-
+	"lazaret.dev/lazaret/host/internal/spawn"
 	"lazaret.dev/lazaret/protocol"
+	pc "lazaret.dev/lazaret/protocol/control"
 	"lazaret.dev/lazaret/protocol/isolation"
 )
 
@@ -37,30 +37,23 @@ func (hc *coordinator) status() pc.Status {
 	return st
 }
 
-// errEnding says that a question comes too late.
-const errEnding = "the sandbox is just ending: ask again"
-
 // ignored passes a question about ignored paths on to the supervisor.
 func (hc *coordinator) ignored(ctx context.Context, req isolation.Request) isolation.Answer {
-	answered := make(chan isolation.Answer, 1)
+	serving := make(chan *spawn.Supervisor, 1)
 	hc.do(func() {
-		if hc.state.Phase != protocol.Ready {
-			answered <- isolation.Answer{Error: errEnding}
-			return
+		if hc.state.Phase == protocol.Ready {
+			serving <- hc.super
 		}
-		if err := hc.super.Ask(req); err != nil {
-			answered <- isolation.Answer{Error: err.Error()}
-			return
-		}
-		hc.asked = append(hc.asked, answered)
+		close(serving)
 	})
 	select {
-	case a := <-answered:
-		return a
+	case super := <-serving:
+		if super != nil {
+			return super.Ask(ctx, req)
+		}
 	case <-hc.done:
-	case <-ctx.Done():
 	}
-	return isolation.Answer{Error: errEnding}
+	return isolation.Answer{Error: spawn.Ending}
 }
 
 // stopFor ends the generation for a client that asks for it. Sessions are told

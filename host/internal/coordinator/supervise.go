@@ -12,7 +12,6 @@ import (
 	pc "lazaret.dev/lazaret/protocol/control"
 	"lazaret.dev/lazaret/protocol/findings"
 	"lazaret.dev/lazaret/protocol/handoff"
-	"lazaret.dev/lazaret/protocol/isolation"
 	"lazaret.dev/lazaret/protocol/netpolicy"
 )
 
@@ -96,11 +95,6 @@ func (hc *coordinator) supervisorMessage(msg any) {
 	case handoff.Failed:
 		hc.fail(m.Error, m.Hint)
 		post(protocol.Lost{Generation: id, Component: protocol.ComponentSandbox, Reason: m.Error})
-	case isolation.Answer:
-		if len(hc.asked) > 0 {
-			hc.asked[0] <- m // buffered: a question has one answer
-			hc.asked = hc.asked[1:]
-		}
 	case findings.Report:
 		hc.findings = m
 	case handoff.Stopped:
@@ -125,7 +119,7 @@ func component(c handoff.Component) protocol.Component {
 // coordinator itself knows and the namespace that the supervisor names: it is
 // of this generation and this policy, or it is worth nothing (FR-18).
 func (hc *coordinator) checkReadiness(m handoff.NetworkReady) error {
-	host, err := nsInode("/proc/self/ns/net")
+	host, err := spawn.NamespaceOf("/proc/self/ns/net")
 	if err != nil {
 		return err
 	}

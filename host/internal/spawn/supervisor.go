@@ -60,6 +60,10 @@ type Supervisor struct {
 	hello handoff.Hello
 	first *exec.Cmd
 	reap  func() // once
+
+	mu    sync.Mutex
+	asked []chan<- isolation.Answer // questions without an answer, oldest first
+	ended bool                      // nobody receives any more
 }
 
 // helloTimeout bounds the time from the start to the first message.
@@ -161,15 +165,30 @@ func (s *Supervisor) StartSandbox() error {
 	return s.seq.Send(handoff.KindStartSandbox, handoff.Empty{})
 }
 
-// Ask asks a question about ignored paths; Receive has its answer.
-func (s *Supervisor) Ask(req isolation.Request) error { return s.seq.Send(handoff.KindAsk, req) }
-
 // Stop asks for the teardown.
 func (s *Supervisor) Stop() error { return s.seq.Send(handoff.KindStop, handoff.Empty{}) }
 
 // Receive returns the supervisor's next message; io.EOF is the end of the
-// lease. The concrete type is a handoff message body.
+// lease. The concrete type is a handoff message body. Answers are for those who
+// have asked.
 func (s *Supervisor) Receive() (any, error) {
+	for {
+		m, err := s.receive()
+		if err != nil {
+			s.unanswered()
+			return nil, err
+		}
+		a, ok := m.(isolation.Answer)
+		if !ok {
+			return m, nil
+		}
+		if err := s.answered(a); err != nil {
+			return nil, err
+		}
+	}
+}
+
+func (s *Supervisor) receive() (any, error) {
 	p, err := s.seq.Recv()
 	if err != nil {
 		return nil, err

@@ -4,20 +4,14 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"os"
-
-	"golang.org/x/sys/unix"
 
 	"lazaret.dev/lazaret/protocol/isolation"
-	"lazaret.dev/lazaret/supervisor/internal/fdfs"
+	"lazaret.dev/lazaret/supervisor/internal/gitaware/internal/own"
 	"lazaret.dev/lazaret/supervisor/internal/route"
 )
 
-// The limits of a listing: on what is looked at, and on what is listed.
-const (
-	maxLook   = 100_000
-	maxListed = 4000
-)
+// maxListed bounds how many paths an answer names.
+const maxListed = 4000
 
 // errChanged refuses to accept what nobody has seen.
 var errChanged = errors.New("the rules have changed since they were reviewed, and nothing was accepted")
@@ -41,7 +35,9 @@ func (a *Aware) Answer(ctx context.Context, req isolation.Request) isolation.Ans
 	var err error
 	switch req.Verb {
 	case isolation.List:
-		err = a.list(ctx, &out)
+		out.Own, out.More, err = own.List(ctx, a.o.Own, maxListed, func(name string, isDir bool) bool {
+			return a.router.Place(name, isDir) == route.Isolated
+		})
 	default:
 		err = a.review(&out, req)
 	}
@@ -85,48 +81,4 @@ func (a *Aware) review(out *isolation.Answer, req isolation.Request) error {
 		return errChanged
 	}
 	return a.router.Accept(c)
-}
-
-// list says what the Domain has for its own; a directory stands for all that is
-// in it.
-func (a *Aware) list(ctx context.Context, out *isolation.Answer) error {
-	looked := 0
-	dirs := []string{""}
-	for len(dirs) > 0 {
-		dir := dirs[len(dirs)-1]
-		dirs = dirs[:len(dirs)-1]
-		fd, err := fdfs.Open(a.o.Own, dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW, true)
-		if gone(err) {
-			continue
-		}
-		if err != nil {
-			return err
-		}
-		f := os.NewFile(uintptr(fd), dir)
-		entries, err := f.ReadDir(-1)
-		_ = f.Close()
-		if err != nil {
-			return err
-		}
-		if looked += len(entries); looked > maxLook || ctx.Err() != nil {
-			out.More += len(entries) + len(dirs)
-			return nil
-		}
-		for _, e := range entries {
-			name := e.Name()
-			if dir != "" {
-				name = dir + "/" + name
-			}
-			place := a.router.Place(name, e.IsDir())
-			switch {
-			case e.IsDir() && place != route.Isolated:
-				dirs = append(dirs, name)
-			case len(out.Own) >= maxListed:
-				out.More++
-			default:
-				out.Own = append(out.Own, isolation.Entry{Path: []byte(name), Dir: e.IsDir(), Unused: place != route.Isolated})
-			}
-		}
-	}
-	return nil
 }
