@@ -68,7 +68,7 @@ func (w *world) serve() {
 	}
 	w.Serve(w.t, func(c *view.Config) {
 		o := gitaware.Options{
-			Host: c.Stores.Host, Path: w.Host, Record: record, Home: os.Getenv("HOME"), XDGConfig: os.Getenv("HOME") + "/.config",
+			Host: c.Stores.Host, Path: w.Host, Record: record, State: c.Stores.Private, Own: c.Stores.Domain, Home: os.Getenv("HOME"), XDGConfig: os.Getenv("HOME") + "/.config",
 			Isolate: true, Log: slog.New(slog.DiscardHandler),
 		}
 		if w.change != nil {
