@@ -91,6 +91,8 @@ func TestFindings(t *testing.T) {
 	w.write(w.in("gone/.envrc"), "x")
 	w.write(w.in("out/.envrc"), "x")
 	w.write(w.in("host/.envrc"), "inside")
+	w.write(w.in("late/.envrc"), "x")
+	w.write(w.in(".gitignore"), "out/\nlate/\n")
 	for _, args := range [][]string{{"mv", "new", "newer"}, {"rm", "-r", "gone"}, {"mkdir", "x"}, {"touch", "x/tasks.json"}, {"mv", "x", ".vscode"}} {
 		if out, err := w.run(w.Mount, args[0], args[1:]...); err != nil {
 			t.Fatalf("%q: %v %s", args, err, out)
@@ -106,7 +108,7 @@ func TestFindings(t *testing.T) {
 			got = append(got, string(f.Path)+": "+string(f.Note))
 		}
 	}
-	if want := ".vscode: Visual Studio Code host/.envrc: direnv newer/.envrc: direnv"; strings.Join(got, " ") != want {
+	if want := ".vscode: Visual Studio Code host/.envrc: direnv late/.envrc: direnv newer/.envrc: direnv"; strings.Join(got, " ") != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 	if _, err := w.aware.Findings(t.Context()); err == nil {

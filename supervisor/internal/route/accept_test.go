@@ -73,3 +73,36 @@ func TestSharesWhatWasAddedByForce(t *testing.T) {
 		t.Errorf("%q, %d, %v", paths, more, err)
 	}
 }
+
+// What the sandbox has open, or has given another name, stays its own doing
+// beyond an Accept.
+func TestAcceptKeepsWriters(t *testing.T) {
+	for name, begin := range map[string]func(h *host, r *route.Router) (end func()){
+		"open": func(h *host, r *route.Router) func() {
+			w, err := r.Begin(".gitignore")
+			must(t, 0, err)
+			return func() {
+				h.write(".gitignore", "")
+				_, err := w.End()
+				must(t, 0, err)
+			}
+		},
+		"linked": func(h *host, r *route.Router) func() {
+			must(t, 0, r.Linking(".gitignore"))
+			return func() {
+				h.write(".gitignore", "")
+				_, err := r.Changed(".gitignore")
+				must(t, 0, err)
+			}
+		},
+	} {
+		h := project(".env\n")
+		r := open(t, h, route.Options{})
+		end := begin(h, r)
+		must(t, 0, accept(r))
+		end()
+		if p := r.Place(".env", false); p != route.Isolated {
+			t.Errorf("%s: .env is %d", name, p)
+		}
+	}
+}
