@@ -17,22 +17,23 @@ type Kind string
 
 // The kinds, the more urgent first.
 const (
-	Halfway  Kind = "halfway"   // an operation that Git would go on with at Path; Note names it
-	Replaced Kind = "replaced"  // the ref Path makes Git show other objects
-	Hidden   Kind = "hidden"    // an index flag hides changes of Count files, the first being Path; Note names it
-	RefMoved Kind = "ref_moved" // the ref Path moved other than forward; Note says from where to where
-	RefGone  Kind = "ref_gone"  // the ref Path was removed; Note says where it was
-	Lock     Kind = "lock"      // a lock file Path was left
-	Autorun  Kind = "autorun"   // a file Path that a host tool runs by itself; Note names the tool
-	Metadata Kind = "metadata"  // a file Path that Git or its tools obey
-	Relaxed  Kind = "relaxed"   // ignore rules of Path were relaxed: what they ignored stays isolated
-	Born     Kind = "born"      // a repository, worktree or submodule at Path was made inside
-	RefNew   Kind = "ref_new"   // the ref Path was made
-	Refused  Kind = "refused"   // a change of Path was refused Count times; Note says which, Hint names the protection
+	Halfway   Kind = "halfway"   // an operation that Git would go on with at Path; Note names it
+	Replaced  Kind = "replaced"  // the ref Path makes Git show other objects
+	Hidden    Kind = "hidden"    // an index flag hides changes of Count files, the first being Path; Note names it
+	RefMoved  Kind = "ref_moved" // the ref Path moved other than forward; Note says from where to where
+	RefGone   Kind = "ref_gone"  // the ref Path was removed; Note says where it was
+	Lock      Kind = "lock"      // a lock file Path was left
+	Autorun   Kind = "autorun"   // a file Path that a host tool runs by itself; Note names the tool
+	Committed Kind = "committed" // commits of the ref Hint bring a file Path that Note obeys or runs; without Path, not all was seen, as Note says
+	Metadata  Kind = "metadata"  // a file Path that Git or its tools obey
+	Relaxed   Kind = "relaxed"   // ignore rules of Path were relaxed: what they ignored stays isolated
+	Born      Kind = "born"      // a repository, worktree or submodule at Path was made inside
+	RefNew    Kind = "ref_new"   // the ref Path was made
+	Refused   Kind = "refused"   // a change of Path was refused Count times; Note says which, Hint names the protection
 )
 
 // order is the order of the kinds.
-var order = [...]Kind{Halfway, Replaced, Hidden, RefMoved, RefGone, Lock, Autorun, Metadata, Relaxed, Born, RefNew, Refused}
+var order = [...]Kind{Halfway, Replaced, Hidden, RefMoved, RefGone, Lock, Autorun, Committed, Metadata, Relaxed, Born, RefNew, Refused}
 
 // Rank is a kind's place in the order, -1 for none.
 func (k Kind) Rank() int {

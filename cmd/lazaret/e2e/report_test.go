@@ -62,6 +62,9 @@ func TestReport(t *testing.T) {
 
 	r = h.Lazaret("", "run", "--", "bash", "-c", identity+`
 git branch side
+git switch -q side; mkdir -p docs/objects docs/refs filter; echo 'ref: refs/heads/main' >docs/HEAD; touch docs/objects/x docs/refs/x filter/run
+git add -A 2>/dev/null; git update-index --add --cacheinfo 100644,$(git hash-object -w a.txt),look/HEAD --cacheinfo 100644,$(git hash-object -w a.txt),look/objects/x --cacheinfo 100644,$(git hash-object -w a.txt),look/refs/x
+git commit -qm evil; git switch -qf main
 git reset -q --hard HEAD~2
 git tag -d v1 >/dev/null
 git replace HEAD HEAD~1 2>/dev/null || git replace -f HEAD $(git rev-parse side)
@@ -86,6 +89,7 @@ echo done`)
 		`lazaret:   ".envrc" was written: direnv may run it`,
 		`lazaret:   "d\x1b[31m/.envrc" was written: direnv`,
 		`lazaret:   ".vscode/tasks.json" was written: Visual Studio Code`,
+		`lazaret:   commits of "refs/heads/side" bring "look": a checkout of it is obeyed or run by Git, which takes it for a repository`,
 		`lazaret:   ".gitattributes" was written`,
 		`lazaret:   ".gitignore" no longer ignores what it ignored (secret)`,
 		`lazaret:   "sub/.git" was made inside`,

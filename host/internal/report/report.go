@@ -100,6 +100,11 @@ func line(f *findings.Finding) string {
 		return fmt.Sprintf("the lock %s%s was left, and Git waits for nobody: remove it if no Git runs", path, in(f))
 	case findings.Autorun:
 		return fmt.Sprintf("%s was written: %s may run it on this host by itself", path, note)
+	case findings.Committed:
+		if len(f.Path) == 0 {
+			return fmt.Sprintf("not all that the commits of %s%s bring was looked at: %s", quote(f.Hint), in(f), note)
+		}
+		return fmt.Sprintf("commits of %s%s bring %s: a checkout of it is obeyed or run by %s", quote(f.Hint), in(f), path, note)
 	case findings.Metadata:
 		return fmt.Sprintf("%s was written: it changes what Git does here", path)
 	case findings.Relaxed:

@@ -16,7 +16,7 @@ func TestHostileNames(t *testing.T) {
 	const evil = "a\x1b]0;x\x07\r\nlazaret: all is well\u202e\xff\x9b31m\"b"
 	kinds := []findings.Kind{
 		findings.Halfway, findings.Replaced, findings.Hidden, findings.RefMoved, findings.RefGone, findings.Lock,
-		findings.Autorun, findings.Metadata, findings.Relaxed, findings.Born, findings.RefNew, findings.Refused,
+		findings.Autorun, findings.Committed, findings.Metadata, findings.Relaxed, findings.Born, findings.RefNew, findings.Refused,
 	}
 	var r findings.Report
 	for _, k := range kinds {

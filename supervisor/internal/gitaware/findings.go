@@ -33,6 +33,33 @@ func (a *Aware) gitdirs() []string {
 	return out
 }
 
+// tops are the roots of the repositories' working trees, by gitdir.
+func (a *Aware) tops() map[string]string {
+	a.mu.RLock()
+	defer a.mu.RUnlock()
+	out := map[string]string{}
+	for _, r := range a.repos {
+		out[r.Gitdir] = r.Top
+	}
+	return out
+}
+
+// obeyed says who on the host obeys or runs the file at a path.
+func (a *Aware) obeyed(name string) string {
+	a.mu.RLock()
+	defer a.mu.RUnlock()
+	for _, t := range a.reads {
+		if name == t.Path || t.Dir && strings.HasPrefix(name, t.Path+"/") {
+			return "Git, by " + t.Key
+		}
+	}
+	tool, byGit := report.Obeyed(name)
+	if byGit {
+		return "Git"
+	}
+	return tool
+}
+
 // remember keeps the state at the start.
 func (a *Aware) remember() {
 	s := snapshot{repos: report.Take(a.o.Host, a.gitdirs()), relaxed: map[string]bool{}}
@@ -79,7 +106,8 @@ func (a *Aware) Findings(ctx context.Context) (findings.Report, error) {
 		return findings.Report{}, errNoStart
 	}
 	dirs := a.gitdirs()
-	all := report.Compare(ctx, a.o.Host, before.repos, report.Take(a.o.Host, dirs))
+	files, lost := a.files()
+	all := report.Compare(ctx, a.o.Host, before.repos, report.Take(a.o.Host, dirs), a.tops(), a.obeyed)
 	all = append(all, report.Private(a.o.State, dirs)...)
 	guarded := a.sentry.Report()
 	for _, r := range guarded.Refused {
@@ -104,10 +132,20 @@ func (a *Aware) Findings(ctx context.Context) (findings.Report, error) {
 		f := findings.Finding{Kind: findings.Relaxed, Path: []byte(r.File + r.Path + r.Repo), Note: []byte(strings.Join(r.Lines, ", "))}
 		all = append(all, f)
 	}
-	files, lost := a.files()
-	all = append(all, files...)
+	all = append(withoutCommitted(all, files), files...)
 	report.Sort(all)
 	return findings.Fit(all, guarded.Lost+lost), nil
+}
+
+// withoutCommitted leaves out what is in commits and is told of the workspace.
+func withoutCommitted(all, files []findings.Finding) []findings.Finding {
+	told := map[string]bool{}
+	for _, f := range files {
+		told[string(f.Path)] = true
+	}
+	return slices.DeleteFunc(all, func(f findings.Finding) bool {
+		return f.Kind == findings.Committed && len(f.Repo) == 0 && told[string(f.Path)]
+	})
 }
 
 // files are those that were made or changed from inside, and that the host's

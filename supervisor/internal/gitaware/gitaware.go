@@ -52,6 +52,7 @@ type Aware struct {
 
 	mu      sync.RWMutex
 	repos   []sentry.Repository
+	reads   []targets.Target   // what the host's configuration makes its Git read or run
 	inodes  map[inode]struct{} // protected, whatever they are called
 	scanMu  sync.Mutex         // held while the workspace is scanned
 	pending bool               // guarded by mu: a scan is wanted
@@ -176,7 +177,7 @@ func (a *Aware) scan() error {
 		return true
 	})
 	a.mu.Lock()
-	a.repos, a.inodes = found.Repositories, inodes
+	a.repos, a.reads, a.inodes = found.Repositories, list, inodes
 	a.mu.Unlock()
 	a.tell()
 	return err

@@ -1,8 +1,9 @@
-// Package gitodb answers two questions about a repository's object database:
-// does it hold a text as a blob, and does one commit descend from another?
+// Package gitodb answers questions about a repository's object database: does
+// it hold a text as a blob, does one commit descend from another, which files
+// are in a commit?
 //
 // For the first it reads loose objects' names and the indexes of packs alone,
-// for the second commits. It runs no Git and writes nothing. The bytes are
+// for the others commits, trees and tags. It runs no Git and writes nothing. The bytes are
 // hostile, since the sandbox writes objects: whatever is malformed, too large or
 // unreadable is an error, which the caller has to take for the worse answer. It
 // runs in the Runtime Supervisor.

@@ -27,12 +27,20 @@ var ErrUnknown = errors.New("the history is not known")
 
 var errObject = errors.New("an object is malformed")
 
-// The types of objects in a pack.
+// The types of entries in a pack that are no object of their own.
 const (
-	typeCommit   = 1
 	typeOfsDelta = 6
 	typeRefDelta = 7
 )
+
+// types are the types of objects that are read, by their number in a pack.
+var types = map[int]string{1: "commit", 2: "tree", 4: "tag"}
+
+// object is what is read of an object.
+type object struct {
+	kind string
+	text []byte
+}
 
 // Descends tells whether the commit is the ancestor, or has it for one.
 // Databases that this one borrows from are not read, nor are replacements and
@@ -65,12 +73,15 @@ func (s *Store) Descends(ctx context.Context, commit, ancestor []byte) (bool, er
 
 // parents are those of a commit. A tag has the one commit that it names.
 func (s *Store) parents(id []byte) ([][]byte, error) {
-	text, err := s.object(id)
+	x, err := s.object(id)
 	if err != nil {
 		return nil, err
 	}
+	if x.kind == "tree" {
+		return nil, errObject
+	}
 	var out [][]byte
-	head, _, _ := strings.Cut(string(text), "\n\n")
+	head, _, _ := strings.Cut(string(x.text), "\n\n")
 	for line := range strings.SplitSeq(head, "\n") {
 		name, ok := strings.CutPrefix(line, "parent ")
 		if !ok {
@@ -87,8 +98,8 @@ func (s *Store) parents(id []byte) ([][]byte, error) {
 	return out, nil
 }
 
-// object reads a commit or a tag: the bytes behind an object's header.
-func (s *Store) object(id []byte) ([]byte, error) {
+// object reads a commit, a tree or a tag.
+func (s *Store) object(id []byte) (*object, error) {
 	if len(id) != s.HashSize || len(id) < 2 {
 		return nil, errObject
 	}
@@ -113,16 +124,16 @@ func (s *Store) object(id []byte) ([]byte, error) {
 		if !ok {
 			continue
 		}
-		text, err := s.packed("pack/"+base, id)
-		if text != nil || err != nil {
-			return text, err
+		x, err := s.packed("pack/"+base, id)
+		if x != nil || err != nil {
+			return x, err
 		}
 	}
 	return nil, ErrUnknown
 }
 
 // loose reads an object that is a file of its own.
-func loose(f File) ([]byte, error) {
+func loose(f File) (*object, error) {
 	z, err := zlib.NewReader(io.NewSectionReader(f, 0, f.Size()))
 	if err != nil {
 		return nil, errObject
@@ -132,14 +143,17 @@ func loose(f File) ([]byte, error) {
 		return nil, errObject
 	}
 	head, text, ok := bytes.Cut(b, []byte{0})
-	if !ok || !bytes.HasPrefix(head, []byte("commit ")) && !bytes.HasPrefix(head, []byte("tag ")) {
+	kind, _, _ := strings.Cut(string(head), " ")
+	if !ok || !known(kind) {
 		return nil, errObject
 	}
-	return text, nil
+	return &object{kind, text}, nil
 }
 
+func known(kind string) bool { return kind == types[1] || kind == types[2] || kind == types[4] }
+
 // packed reads an object of the pack with this name, nil if it has none.
-func (s *Store) packed(base string, id []byte) ([]byte, error) {
+func (s *Store) packed(base string, id []byte) (*object, error) {
 	idx, err := s.Objects.Open(base + ".idx")
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -161,7 +175,7 @@ func (s *Store) packed(base string, id []byte) ([]byte, error) {
 }
 
 // unpack reads the object at a place of a pack, following its deltas.
-func unpack(pack, idx File, at int64, hashSize int) ([]byte, error) {
+func unpack(pack, idx File, at int64, hashSize int) (*object, error) {
 	var deltas [][]byte
 	for range maxDeltas {
 		kind, base, text, err := entry(pack, idx, at, hashSize)
@@ -169,7 +183,7 @@ func unpack(pack, idx File, at int64, hashSize int) ([]byte, error) {
 			return nil, err
 		}
 		if kind != typeOfsDelta && kind != typeRefDelta {
-			if kind != typeCommit && len(deltas) == 0 && !bytes.HasPrefix(text, []byte("object ")) {
+			if types[kind] == "" {
 				return nil, errObject
 			}
 			for _, delta := range slices.Backward(deltas) {
@@ -177,7 +191,7 @@ func unpack(pack, idx File, at int64, hashSize int) ([]byte, error) {
 					return nil, err
 				}
 			}
-			return text, nil
+			return &object{types[kind], text}, nil
 		}
 		deltas = append(deltas, text)
 		at = base

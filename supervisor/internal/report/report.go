@@ -36,6 +36,7 @@ type Snapshot struct {
 // state is one repository's.
 type state struct {
 	refs   map[string]string
+	head   string            // the commit that is checked out, if it is readable
 	hidden map[string]string // by path, the index flag
 	marks  map[string]string // half-way operations and locks: name to content
 }
@@ -65,6 +66,7 @@ func Take(root int, gitdirs []string) *Snapshot {
 		st := &state{hidden: hiddenPaths(root, dir), marks: map[string]string{}}
 		// Refs that cannot be read are not compared.
 		st.refs, _ = readRefs(root, dir)
+		st.head = head(root, dir, st.refs)
 		for name := range operations {
 			st.mark(root, dir, name)
 		}
@@ -74,6 +76,19 @@ func Take(root int, gitdirs []string) *Snapshot {
 		s.repos[dir] = st
 	}
 	return s
+}
+
+// head is the commit that HEAD leads to.
+func head(root int, dir string, refs map[string]string) string {
+	b, err := fdfs.ReadRegular(root, path.Join(dir, "HEAD"), maxRef)
+	if err != nil {
+		return ""
+	}
+	text := strings.TrimSpace(string(b))
+	if ref, ok := strings.CutPrefix(text, "ref: "); ok {
+		return refs[ref]
+	}
+	return text
 }
 
 func (st *state) mark(root int, dir, name string) {
@@ -160,8 +175,10 @@ func common(root int, dir string) string {
 }
 
 // Compare says what has become of the repositories between the snapshots.
-// Whether a ref moved forward is asked of the commits below root.
-func Compare(ctx context.Context, root int, before, after *Snapshot) []findings.Finding {
+// Whether a ref moved forward is asked of the commits below root. obeyed says
+// who on the host obeys or runs the file at a path of the workspace, "" for
+// nobody; tops are the roots of the working trees, by gitdir.
+func Compare(ctx context.Context, root int, before, after *Snapshot, tops map[string]string, obeyed func(path string) string) []findings.Finding {
 	var out []findings.Finding
 	for dir, now := range after.repos {
 		was := before.repos[dir]
@@ -172,7 +189,7 @@ func Compare(ctx context.Context, root int, before, after *Snapshot) []findings.
 		out = append(out, marks(was, now)...)
 		out = append(out, flags(was, now)...)
 		if was.refs != nil && now.refs != nil {
-			out = append(out, moves(ctx, root, dir, was, now)...)
+			out = append(out, moves(ctx, root, dir, was, now, func(name string) string { return obeyed(path.Join(tops[dir], name)) })...)
 		}
 		for i := range out[start:] {
 			if dir != ".git" {
@@ -220,7 +237,7 @@ func flags(was, now *state) []findings.Finding {
 
 const replacePrefix = "refs/replace/"
 
-func moves(ctx context.Context, root int, dir string, was, now *state) []findings.Finding {
+func moves(ctx context.Context, root int, dir string, was, now *state, obeyed func(string) string) []findings.Finding {
 	var out []findings.Finding
 	fd, err := fdfs.Open(root, path.Join(common(root, dir), "objects"), unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW, true)
 	var odb *gitodb.Store
@@ -228,8 +245,28 @@ func moves(ctx context.Context, root int, dir string, was, now *state) []finding
 		defer func() { _ = unix.Close(fd) }()
 		odb = &gitodb.Store{Objects: gitodb.At(fd), HashSize: hashSize(root, dir)}
 	}
-	for name, to := range now.refs {
+	look := &commits{odb: odb, obeyed: obeyed, left: maxEntries}
+	told := map[string]bool{}
+	for _, name := range slices.Sorted(maps.Keys(now.refs)) {
+		to := now.refs[name]
 		from, old := was.refs[name]
+		if !(old && from == to) && odb != nil && !strings.HasPrefix(name, replacePrefix) {
+			base := from
+			if !old {
+				base = was.head
+			}
+			look.found = map[string]string{}
+			var err error
+			if id := objectID(to); id != nil {
+				err = look.brought(ctx, objectID(base), id)
+			}
+			for _, f := range look.findings(name, err) {
+				if !told[string(f.Path)] {
+					told[string(f.Path)] = true
+					out = append(out, f)
+				}
+			}
+		}
 		f := findings.Finding{Path: []byte(name)}
 		switch {
 		case old && from == to:

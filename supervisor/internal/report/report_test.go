@@ -48,9 +48,25 @@ func TestCompare(t *testing.T) {
 		"hidden": {func(t *testing.T, d string) { git(t, d, "update-index", "--skip-worktree", "a", "b") }, []string{"hidden a"}},
 		"merging": {func(t *testing.T, d string) { git(t, d, "merge", "-q", "--no-ff", "--no-commit", "side") },
 			[]string{"halfway MERGE_HEAD"}},
+		"in a commit of another branch": {
+			func(t *testing.T, d string) {
+				git(t, d, "checkout", "-q", "side")
+				for _, name := range []string{"docs/HEAD", "docs/objects/x", "docs/refs/heads/x", "deep/er/.envrc", "filter/x", "plain"} {
+					if err := os.MkdirAll(filepath.Join(d, filepath.Dir(name)), 0o755); err != nil {
+						t.Fatal(err)
+					}
+					write(t, d, name, "x")
+				}
+				git(t, d, "add", "-A")
+				git(t, d, "commit", "-q", "-m", "evil")
+				git(t, d, "checkout", "-q", "main")
+				git(t, d, "update-index", "--assume-unchanged", "b")
+			},
+			[]string{"committed deep/er/.envrc", "committed docs", "committed filter/x"},
+		},
 		"lock": {func(t *testing.T, d string) { write(t, d, ".git/index.lock", "") }, []string{"lock index.lock"}},
 		"ref to nowhere": {func(t *testing.T, d string) { write(t, d, ".git/refs/heads/main", strings.Repeat("ab", 20)+"\n") },
-			[]string{"ref_moved refs/heads/main"}},
+			[]string{"committed ", "ref_moved refs/heads/main"}},
 		"ref that is none": {func(t *testing.T, d string) { write(t, d, ".git/refs/heads/main", "\x1b[31m\n") },
 			[]string{"ref_moved refs/heads/main"}},
 		"index that is none": {func(t *testing.T, d string) { write(t, d, ".git/index", "DIRC\xff\xff\xff\xff") }, nil},
@@ -73,10 +89,17 @@ func TestCompare(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer func() { _ = unix.Close(root) }()
+			obeyed := func(path string) string {
+				if path == "filter/x" {
+					return "the host"
+				}
+				tool, _ := report.Obeyed(path)
+				return tool
+			}
 			before := report.Take(root, []string{".git"})
 			tc.do(t, dir)
 			var got []string
-			for _, f := range report.Compare(t.Context(), root, before, report.Take(root, []string{".git"})) {
+			for _, f := range report.Compare(t.Context(), root, before, report.Take(root, []string{".git"}), nil, obeyed) {
 				got = append(got, fmt.Sprintf("%s %s", f.Kind, f.Path))
 			}
 			slices.Sort(got)
