@@ -62,7 +62,7 @@ func (a *Aware) obeyed(name string) string {
 
 // remember keeps the state at the start.
 func (a *Aware) remember() {
-	s := snapshot{repos: report.Take(a.o.Host, a.gitdirs()), relaxed: map[string]bool{}}
+	s := snapshot{repos: report.Take(context.Background(), a.o.Host, a.gitdirs()), relaxed: map[string]bool{}}
 	for _, r := range a.router.Relaxed() {
 		s.relaxed[key(r)] = true
 	}
@@ -107,7 +107,7 @@ func (a *Aware) Findings(ctx context.Context) (findings.Report, error) {
 	}
 	dirs := a.gitdirs()
 	files, lost := a.files()
-	all := report.Compare(ctx, a.o.Host, before.repos, report.Take(a.o.Host, dirs), a.tops(), a.obeyed)
+	all := report.Compare(ctx, a.o.Host, before.repos, report.Take(ctx, a.o.Host, dirs), a.tops(), a.obeyed)
 	all = append(all, report.Private(a.o.State, dirs)...)
 	guarded := a.sentry.Report()
 	for _, r := range guarded.Refused {

@@ -17,6 +17,7 @@ import (
 // to it, and on how many commits one question reads.
 const (
 	maxObject  = 4 << 20
+	maxChain   = 32 << 20 // all deltas of one object together, and all that they make
 	maxDeltas  = 4096
 	maxCommits = 20000
 )
@@ -177,10 +178,14 @@ func (s *Store) packed(base string, id []byte) (*object, error) {
 // unpack reads the object at a place of a pack, following its deltas.
 func unpack(pack, idx File, at int64, hashSize int) (*object, error) {
 	var deltas [][]byte
+	left := maxChain
 	for range maxDeltas {
 		kind, base, text, err := entry(pack, idx, at, hashSize)
 		if err != nil {
 			return nil, err
+		}
+		if left -= len(text); left < 0 {
+			return nil, errObject
 		}
 		if kind != typeOfsDelta && kind != typeRefDelta {
 			if types[kind] == "" {
@@ -189,6 +194,9 @@ func unpack(pack, idx File, at int64, hashSize int) (*object, error) {
 			for _, delta := range slices.Backward(deltas) {
 				if text, err = patch(text, delta); err != nil {
 					return nil, err
+				}
+				if left -= len(text); left < 0 {
+					return nil, errObject
 				}
 			}
 			return &object{types[kind], text}, nil

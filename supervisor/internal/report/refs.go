@@ -2,6 +2,7 @@ package report
 
 import (
 	"bytes"
+	"context"
 	"encoding/hex"
 	"errors"
 	"io/fs"
@@ -31,7 +32,7 @@ func gone(err error) bool {
 
 // readRefs reads the refs of a gitdir: names and what they hold, the text of a
 // symbolic one included.
-func readRefs(root int, gitdir string) (map[string]string, error) {
+func readRefs(ctx context.Context, root int, gitdir string) (map[string]string, error) {
 	refs := map[string]string{}
 	packed, err := fdfs.ReadRegular(root, path.Join(gitdir, "packed-refs"), maxPacked)
 	if err != nil && !gone(err) {
@@ -47,11 +48,11 @@ func readRefs(root int, gitdir string) (map[string]string, error) {
 			return nil, errTooMany
 		}
 	}
-	return refs, looseRefs(root, gitdir, "refs", refs, 0)
+	return refs, looseRefs(ctx, root, gitdir, "refs", refs, 0)
 }
 
 // looseRefs reads the refs that are files of their own, which win.
-func looseRefs(root int, gitdir, dir string, refs map[string]string, depth int) error {
+func looseRefs(ctx context.Context, root int, gitdir, dir string, refs map[string]string, depth int) error {
 	fd, err := fdfs.Open(root, path.Join(gitdir, dir), unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW, true)
 	if gone(err) {
 		return nil
@@ -66,10 +67,13 @@ func looseRefs(root int, gitdir, dir string, refs map[string]string, depth int) 
 		return nil //nolint:nilerr // the end of an empty directory
 	}
 	for _, e := range entries {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
 		name := dir + "/" + e.Name()
 		switch {
 		case e.IsDir() && depth < maxDepth:
-			if err := looseRefs(root, gitdir, name, refs, depth+1); err != nil {
+			if err := looseRefs(ctx, root, gitdir, name, refs, depth+1); err != nil {
 				return err
 			}
 		case e.Type().IsRegular() && !strings.HasSuffix(name, ".lock"):

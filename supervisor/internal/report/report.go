@@ -59,13 +59,18 @@ const maxMark = 64 << 10
 const maxIndex = 64 << 20
 
 // Take reads the repositories with these gitdirs below root, which stays the
-// caller's.
-func Take(root int, gitdirs []string) *Snapshot {
+// caller's. What the context leaves no time for is left out.
+func Take(ctx context.Context, root int, gitdirs []string) *Snapshot {
 	s := &Snapshot{repos: map[string]*state{}}
 	for _, dir := range gitdirs {
+		if ctx.Err() != nil {
+			break
+		}
 		st := &state{hidden: hiddenPaths(root, dir), marks: map[string]string{}}
 		// Refs that cannot be read are not compared.
-		st.refs, _ = readRefs(root, dir)
+		if refs, err := readRefs(ctx, root, dir); err == nil {
+			st.refs = refs
+		}
 		st.head = head(root, dir, st.refs)
 		for name := range operations {
 			st.mark(root, dir, name)
@@ -250,7 +255,7 @@ func moves(ctx context.Context, root int, dir string, was, now *state, obeyed fu
 	for _, name := range slices.Sorted(maps.Keys(now.refs)) {
 		to := now.refs[name]
 		from, old := was.refs[name]
-		if !(old && from == to) && odb != nil && !strings.HasPrefix(name, replacePrefix) {
+		if (!old || from != to) && odb != nil && !strings.HasPrefix(name, replacePrefix) {
 			base := from
 			if !old {
 				base = was.head

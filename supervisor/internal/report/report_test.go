@@ -41,13 +41,17 @@ func TestCompare(t *testing.T) {
 		"nothing":            {func(*testing.T, string) {}, nil},
 		"forward":            {func(t *testing.T, d string) { git(t, d, "commit", "-q", "--allow-empty", "-m", "x") }, nil},
 		"forward and packed": {func(t *testing.T, d string) { git(t, d, "merge", "-q", "side"); git(t, d, "gc", "-q") }, nil},
-		"amended": {func(t *testing.T, d string) { git(t, d, "commit", "-q", "--amend", "--allow-empty", "-m", "x") },
-			[]string{"ref_moved refs/heads/main"}},
+		"amended": {
+			func(t *testing.T, d string) { git(t, d, "commit", "-q", "--amend", "--allow-empty", "-m", "x") },
+			[]string{"ref_moved refs/heads/main"},
+		},
 		"gone":   {func(t *testing.T, d string) { git(t, d, "branch", "-q", "-D", "side") }, []string{"ref_gone refs/heads/side"}},
 		"new":    {func(t *testing.T, d string) { git(t, d, "tag", "v2") }, []string{"ref_new refs/tags/v2"}},
 		"hidden": {func(t *testing.T, d string) { git(t, d, "update-index", "--skip-worktree", "a", "b") }, []string{"hidden a"}},
-		"merging": {func(t *testing.T, d string) { git(t, d, "merge", "-q", "--no-ff", "--no-commit", "side") },
-			[]string{"halfway MERGE_HEAD"}},
+		"merging": {
+			func(t *testing.T, d string) { git(t, d, "merge", "-q", "--no-ff", "--no-commit", "side") },
+			[]string{"halfway MERGE_HEAD"},
+		},
 		"in a commit of another branch": {
 			func(t *testing.T, d string) {
 				git(t, d, "checkout", "-q", "side")
@@ -65,10 +69,14 @@ func TestCompare(t *testing.T) {
 			[]string{"committed deep/er/.envrc", "committed docs", "committed filter/x"},
 		},
 		"lock": {func(t *testing.T, d string) { write(t, d, ".git/index.lock", "") }, []string{"lock index.lock"}},
-		"ref to nowhere": {func(t *testing.T, d string) { write(t, d, ".git/refs/heads/main", strings.Repeat("ab", 20)+"\n") },
-			[]string{"committed ", "ref_moved refs/heads/main"}},
-		"ref that is none": {func(t *testing.T, d string) { write(t, d, ".git/refs/heads/main", "\x1b[31m\n") },
-			[]string{"ref_moved refs/heads/main"}},
+		"ref to nowhere": {
+			func(t *testing.T, d string) { write(t, d, ".git/refs/heads/main", strings.Repeat("ab", 20)+"\n") },
+			[]string{"committed ", "ref_moved refs/heads/main"},
+		},
+		"ref that is none": {
+			func(t *testing.T, d string) { write(t, d, ".git/refs/heads/main", "\x1b[31m\n") },
+			[]string{"ref_moved refs/heads/main"},
+		},
 		"index that is none": {func(t *testing.T, d string) { write(t, d, ".git/index", "DIRC\xff\xff\xff\xff") }, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -96,10 +104,10 @@ func TestCompare(t *testing.T) {
 				tool, _ := report.Obeyed(path)
 				return tool
 			}
-			before := report.Take(root, []string{".git"})
+			before := report.Take(t.Context(), root, []string{".git"})
 			tc.do(t, dir)
 			var got []string
-			for _, f := range report.Compare(t.Context(), root, before, report.Take(root, []string{".git"}), nil, obeyed) {
+			for _, f := range report.Compare(t.Context(), root, before, report.Take(t.Context(), root, []string{".git"}), nil, obeyed) {
 				got = append(got, fmt.Sprintf("%s %s", f.Kind, f.Path))
 			}
 			slices.Sort(got)
