@@ -128,3 +128,27 @@ func TestReportOff(t *testing.T) {
 		}
 	}
 }
+
+// The session that ends the sandbox is told, and on a terminal it is told after
+// that was given back.
+func TestReportGoesToTheLast(t *testing.T) {
+	h := e2etest.New(t)
+	release := h.Hold("true")
+	if r := h.Lazaret("", "run", "--", "sh", "-c", "echo x >.envrc"); r.Status != 0 || r.Stderr != "" {
+		t.Errorf("the first to leave: %+v", r)
+	}
+	term := h.Terminal(24, 100, "run", "--", "sh", "-c", "printf '\\033[?1049hfull\\n'; read -r line")
+	term.Expect("full", 20*time.Second)
+	release()
+	expect(t, h, 0, "", "stopped", "stop", "--yes")
+	if got := term.Status(20 * time.Second); got != 143 {
+		t.Errorf("status %d", got)
+	}
+	term.Restored()
+	// The screen that the command drew on is gone, and the report is not on it.
+	term.Expect(`lazaret:   "\.envrc" was written: direnv`, time.Second)
+	out := term.Output()
+	if end := strings.Index(out, "\x1b[?1049l"); end < 0 || end > strings.Index(out, "lazaret: report") {
+		t.Errorf("the report is not after the end of the screen: %q", out)
+	}
+}
