@@ -10,8 +10,8 @@ import (
 	"net/netip"
 	"os"
 
-	"lazaret.dev/lazaret/host/internal/coordinator"
 	"lazaret.dev/lazaret/host/internal/netpolicy"
+	"lazaret.dev/lazaret/host/internal/plan"
 	"lazaret.dev/lazaret/host/internal/proof"
 	"lazaret.dev/lazaret/host/internal/resolve"
 	"lazaret.dev/lazaret/protocol/probe"
@@ -34,7 +34,7 @@ func derive(configFile, name string) (*netpolicy.Derived, error) {
 	if err != nil {
 		return nil, err
 	}
-	return netpolicy.Derive(coordinator.NetworkRules(name, prefixes), facts)
+	return netpolicy.Derive(plan.NetworkRules(name, prefixes), facts)
 }
 
 // NetShow writes the derived network policy of a profile; an empty name is the

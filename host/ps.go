@@ -1,97 +1,60 @@
 package host
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
 
 	"lazaret.dev/lazaret/host/internal/control"
-	"lazaret.dev/lazaret/host/internal/paths"
-	"lazaret.dev/lazaret/host/internal/resolve"
+	"lazaret.dev/lazaret/host/internal/domains"
 	pc "lazaret.dev/lazaret/protocol/control"
 )
 
-// askTimeout bounds how long one coordinator may take to answer. One that is
-// stopped must not hide the others.
-const askTimeout = 3 * time.Second
-
-// running is one Domain that answers.
-type running struct {
-	dir    string // its runtime directory
-	status pc.Status
+// survey asks the coordinators of the configured data root.
+func survey(ctx context.Context, configFile string) ([]domains.Running, []*domains.Unanswered, error) {
+	root, err := dataRoot(configFile)
+	if err != nil {
+		return nil, nil, err
+	}
+	return domains.Survey(ctx, root)
 }
 
-// survey asks every published coordinator of this user what runs in its Domain.
-// It takes no lock: it reads the sockets of the runtime directories and the
-// Domains' own records.
-func survey(ctx context.Context, configFile string) ([]running, error) {
-	cfg, err := resolve.Load(configFile)
-	if err != nil {
-		return nil, err
+// unanswered names the Domains that do not answer, as one error; nil where all
+// do.
+func unanswered(silent []*domains.Unanswered) error {
+	if len(silent) == 0 {
+		return nil
 	}
-	dataRoot, err := cfg.DataRoot()
-	if err != nil {
-		return nil, err
+	var text, hint []string
+	for _, u := range silent {
+		text = append(text, u.Error())
+		hint = append(hint, hintOf(u))
 	}
-	h := paths.Current()
-	profiles := h.Profiles(dataRoot)
-	var out []running
-	for _, rt := range h.Runtimes() {
-		ids, err := rt.Domains()
-		if err != nil {
-			return nil, err
-		}
-		for _, id := range ids {
-			profile, known := profiles[id]
-			if !known {
-				continue // of another data root
-			}
-			dir := rt.DomainPath(id)
-			st, err := ask(ctx, dir, profile, id)
-			if errors.Is(err, control.ErrNotPublished) {
-				continue
-			}
-			if err != nil {
-				return nil, fmt.Errorf("ask the coordinator of Domain %s: %w", id, err)
-			}
-			out = append(out, running{dir: dir, status: *st})
-		}
-	}
-	slices.SortFunc(out, func(a, b running) int {
-		return cmp.Or(strings.Compare(a.status.Workspace, b.status.Workspace), strings.Compare(a.status.Profile, b.status.Profile))
-	})
-	return out, nil
+	return &hintError{text: strings.Join(text, "\n"), hint: strings.Join(hint, "\n")}
 }
 
-func ask(ctx context.Context, dir, profile, id string) (*pc.Status, error) {
-	ctx, cancel := context.WithTimeout(ctx, askTimeout)
-	defer cancel()
-	conn, err := control.Dial(ctx, dir, profile, id)
-	if err != nil {
-		return nil, err
-	}
-	return control.Ask(conn)
-}
-
-// List writes the running Domains, their generations and sessions.
+// List writes the running Domains, their generations and sessions. It fails when
+// it has named those of which it cannot tell.
 func List(ctx context.Context, configFile string, w io.Writer, asJSON bool) error {
-	found, err := survey(ctx, configFile)
+	found, silent, err := survey(ctx, configFile)
 	if err != nil {
 		return err
 	}
+	return errors.Join(list(found, w, asJSON), unanswered(silent))
+}
+
+func list(found []domains.Running, w io.Writer, asJSON bool) error {
 	if asJSON {
 		all := []pc.Status{}
 		for _, r := range found {
-			all = append(all, r.status)
+			all = append(all, r.Status)
 		}
 		e := json.NewEncoder(w)
 		e.SetIndent("", "  ")
@@ -102,7 +65,7 @@ func List(ctx context.Context, configFile string, w io.Writer, asJSON bool) erro
 		fmt.Fprintln(t, "DOMAIN\tPROFILE\tPHASE\tSINCE\tSESSIONS\tWORKSPACE")
 	}
 	for _, r := range found {
-		s := r.status
+		s := r.Status
 		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%d\t%s\n", s.DomainID, s.Profile, s.Phase, s.Since.Format(time.DateTime), len(s.Sessions), plain(s.Workspace))
 		for _, c := range s.Sessions {
 			fmt.Fprintf(t, "  %.12s\t%s\t%s\t%s\t\t%s\n", c.ID, terminal(c.TTY), c.Phase, c.Since.Format(time.DateTime), command(c.Command))
@@ -154,52 +117,49 @@ type StopOptions struct {
 
 // Stop ends running Domains and returns when nothing of them is left.
 func Stop(ctx context.Context, o StopOptions) error {
-	found, err := survey(ctx, o.ConfigFile)
+	found, silent, err := survey(ctx, o.ConfigFile)
 	if err != nil {
 		return err
 	}
-	chosen, err := choose(found, o)
+	found, silent, err = choose(found, silent, o)
 	if err != nil {
 		return err
 	}
-	for _, r := range chosen {
-		if err := stopOne(ctx, r, o); err != nil {
-			return err
-		}
+	errs := []error{unanswered(silent)}
+	for _, r := range found {
+		errs = append(errs, stopOne(ctx, r, o))
 	}
-	return nil
+	return errors.Join(errs...)
 }
 
 // choose picks the Domains that are meant.
-func choose(found []running, o StopOptions) ([]running, error) {
+func choose(found []domains.Running, silent []*domains.Unanswered, o StopOptions) ([]domains.Running, []*domains.Unanswered, error) {
 	if o.All {
-		return found, nil
+		return found, silent, nil
 	}
-	match := func(r running) bool { return strings.HasPrefix(r.status.DomainID, o.Domain) }
+	match := func(id, _ string) bool { return strings.HasPrefix(id, o.Domain) }
 	if o.Domain == "" {
-		here, err := os.Getwd()
-		if err == nil {
-			here, err = filepath.EvalSymlinks(here)
-		}
+		here, err := domains.WorkingDirectory()
 		if err != nil {
-			return nil, fmt.Errorf("cannot find the current directory: %w", err)
+			return nil, nil, err
 		}
-		match = func(r running) bool { return r.status.Workspace == here }
+		match = func(_, workspace string) bool { return workspace == here }
 	}
-	chosen := slices.DeleteFunc(slices.Clone(found), func(r running) bool { return !match(r) })
-	switch {
-	case len(chosen) == 0 && o.Domain == "":
-		return nil, &hintError{text: "no Domain of this directory runs", hint: "lazaret ps lists what runs"}
-	case len(chosen) == 0:
-		return nil, &hintError{text: fmt.Sprintf("no Domain %q runs", o.Domain), hint: "lazaret ps lists what runs"}
-	case len(chosen) > 1 && o.Domain != "":
-		return nil, &hintError{text: fmt.Sprintf("%q is the beginning of %d Domains", o.Domain, len(chosen)), hint: "lazaret ps lists what runs"}
+	found = slices.DeleteFunc(found, func(r domains.Running) bool { return !match(r.Status.DomainID, r.Status.Workspace) })
+	silent = slices.DeleteFunc(silent, func(u *domains.Unanswered) bool { return !match(u.ID, u.Workspace) })
+	switch n := len(found) + len(silent); {
+	case n == 0 && o.Domain == "":
+		return nil, nil, &hintError{text: "no Domain of this directory runs", hint: "lazaret ps lists what runs"}
+	case n == 0:
+		return nil, nil, &hintError{text: fmt.Sprintf("no Domain %q runs", o.Domain), hint: "lazaret ps lists what runs"}
+	case n > 1 && o.Domain != "":
+		return nil, nil, &hintError{text: fmt.Sprintf("%q is the beginning of %d Domains", o.Domain, n), hint: "lazaret ps lists what runs"}
 	}
-	return chosen, nil
+	return found, silent, nil
 }
 
-func stopOne(ctx context.Context, r running, o StopOptions) error {
-	s := r.status
+func stopOne(ctx context.Context, r domains.Running, o StopOptions) error {
+	s := r.Status
 	if n := len(s.Sessions); n > 0 && !o.Yes {
 		if o.Confirm == nil {
 			return &hintError{text: fmt.Sprintf("Domain %s has %d sessions attached", s.DomainID, n), hint: "lazaret stop --yes ends them"}
@@ -208,14 +168,18 @@ func stopOne(ctx context.Context, r running, o StopOptions) error {
 			return &hintError{text: "not stopped"}
 		}
 	}
-	conn, err := control.Dial(ctx, r.dir, s.Profile, s.DomainID)
+	conn, err := control.Dial(ctx, r.Dir, s.Profile, s.DomainID)
 	if errors.Is(err, control.ErrNotPublished) {
 		return nil // it has ended meanwhile
 	}
 	if err != nil {
 		return err
 	}
-	if err := control.Stop(ctx, conn, pc.StopRequest{By: fmt.Sprintf("lazaret stop, process %d", os.Getpid())}); err != nil {
+	err = control.Stop(ctx, conn, pc.StopRequest{Generation: s.Generation, By: fmt.Sprintf("lazaret stop, process %d", os.Getpid())})
+	if errors.Is(err, control.ErrNotPublished) {
+		return nil // as above
+	}
+	if err != nil {
 		return err
 	}
 	o.UI.Notice("stopped Domain " + s.DomainID)

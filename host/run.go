@@ -21,10 +21,12 @@ import (
 	"lazaret.dev/lazaret/host/internal/netpolicy"
 	"lazaret.dev/lazaret/host/internal/paths"
 	"lazaret.dev/lazaret/host/internal/paths/fskind"
+	"lazaret.dev/lazaret/host/internal/recovery"
 	"lazaret.dev/lazaret/host/internal/resolve"
 	"lazaret.dev/lazaret/host/internal/spawn"
 	"lazaret.dev/lazaret/protocol"
 	pc "lazaret.dev/lazaret/protocol/control"
+	"lazaret.dev/lazaret/protocol/faults"
 	"lazaret.dev/lazaret/protocol/wire"
 )
 
@@ -32,9 +34,6 @@ const (
 	// joinTimeout is how long a loser of the Domain lock waits for the winner's
 	// publication (design section 2).
 	joinTimeout = 60 * time.Second
-
-	// sweepTimeout bounds the wait for a dead coordinator's lock.
-	sweepTimeout = time.Second
 
 	// joinPoll is how often it looks.
 	joinPoll = 10 * time.Millisecond
@@ -98,25 +97,24 @@ func Run(ctx context.Context, o RunOptions) (int, error) {
 			if err == nil {
 				_ = conn.Close()
 			}
-			return 0, errInterrupted
+			err = errInterrupted
 		}
 		if err != nil {
+			c.leave(nil)
 			return 0, err
 		}
 		status, err := attach.Run(ctx, conn, c.open, attach.Stdio{In: o.Stdin, Out: o.Stdout, Err: o.Stderr, Notice: o.UI.Notice})
 		if lost, ok := errors.AsType[*attach.LostError](err); ok && lost.Gone {
-			c.sweep()
+			c.sweep(conn)
 		}
-		refused, ok := errors.AsType[*attach.RefusedError](err)
-		switch {
-		case ok && refused.Why == protocol.RefusedNotReady:
-			// The Domain is just ending; a later look finds it gone.
+		if c.again(err) {
 			startCtx, early = catchInterrupt(ctx) //nolint:fatcontext // of ctx, never of the last one
 			if err := pause(startCtx); err != nil {
 				return 0, err
 			}
 			continue
-		case ok && refused.Why == protocol.RefusedFingerprint:
+		}
+		if refused, ok := errors.AsType[*attach.RefusedError](err); ok && refused.Why == protocol.RefusedFingerprint {
 			return 0, &fingerprintError{profile: c.domain.Profile, differences: refused.Detail}
 		}
 		return status, err
@@ -144,6 +142,8 @@ type client struct {
 	root    paths.DomainRoot
 	open    pc.OpenRequest
 	holder  generation.Holder
+
+	unanswered bool // a coordinator has ended without an answer, once
 }
 
 // newClient resolves everything that can be refused before anything starts.
@@ -186,10 +186,7 @@ func (c *client) places() error {
 	if c.root, err = data.Domain(c.domain.ID); err != nil {
 		return err
 	}
-	if _, err := c.root.Ensure(); err != nil {
-		return err
-	}
-	_, err = rt.Domain(c.domain.ID)
+	_, err = c.root.Ensure()
 	return err
 }
 
@@ -275,6 +272,7 @@ func (c *client) connect(ctx context.Context, deadline time.Time) (*control.Conn
 		}
 		err = unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB)
 		if err == nil {
+			faults.Point("start.cli.locked")
 			err = c.start(ctx, lock)
 			_ = lock.Close() // the coordinator holds the lock through its own descriptor
 			if err != nil {
@@ -301,41 +299,18 @@ func (c *client) dial(ctx context.Context) (*control.Conn, error) {
 	return generation.Dial(ctx, c.host, c.domain.Profile, c.domain.ID, c.holder)
 }
 
-// sweep removes the sockets of a coordinator that could not do it any more.
-// Nobody else would before the next start. Whoever holds the lock has its own,
-// or is about to.
-func (c *client) sweep() {
-	lock, err := c.root.OpenLock()
-	if err != nil {
-		return
-	}
-	defer lock.Close()
-	// The end of a process is no instant: its connections may be closed before
-	// its lock is.
-	for deadline := time.Now().Add(sweepTimeout); time.Now().Before(deadline); time.Sleep(joinPoll) {
-		if unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB) == nil {
-			c.sweepLocked()
-			return
-		}
-	}
-}
-
-// sweepLocked is sweep for the holder of the Domain lock.
-func (c *client) sweepLocked() {
-	for _, rt := range c.host.Runtimes() {
-		control.Sweep(rt.DomainPath(c.domain.ID))
-	}
-}
-
 // start starts a coordinator under the held lock and waits until it is ready.
 func (c *client) start(ctx context.Context, lock *os.File) error {
-	// The generation that held the lock before may have removed its directory
-	// after this process had looked.
+	// Under the lock, since the generation that held it before has removed its
+	// directory; whoever joins makes none.
 	rt, _, err := c.host.Runtime()
 	if err != nil {
 		return err
 	}
 	if _, err := rt.Domain(c.domain.ID); err != nil {
+		return err
+	}
+	if err := recovery.CheckMounts(c.root.Path(), c.runtime); err != nil {
 		return err
 	}
 	if err := c.root.Claim(c.domain.Profile, c.domain.Workspace.Path, time.Now()); err != nil {
@@ -346,6 +321,7 @@ func (c *client) start(ctx context.Context, lock *os.File) error {
 			return err
 		}
 	}
+	faults.Point("start.cli.claimed")
 	id, err := generation.NewID(time.Now())
 	if err != nil {
 		return err
@@ -372,13 +348,14 @@ func (c *client) start(ctx context.Context, lock *os.File) error {
 	if err != nil {
 		return err
 	}
+	faults.Point("start.cli.coordinator-started")
 	defer seq.Close()
 	for _, w := range c.facts.Warnings {
 		c.o.UI.Notice(w)
 	}
 	err = generation.AwaitReady(ctx, seq, &req, c.o.UI)
 	if _, ok := errors.AsType[*generation.DiedError](err); ok {
-		c.sweepLocked()
+		_ = generation.RemoveStaged(c.runtime, id) // the lock is still held
 	}
 	return c.explain(ctx, err)
 }
@@ -401,14 +378,14 @@ func (c *client) explain(ctx context.Context, err error) error {
 }
 
 // coordinatorEnv is all that a coordinator gets of its starter's environment:
-// where the user's own places are, and what reaches an image registry. Its PATH,
+// where the user's own places and Git's files are, and what reaches an image registry. Its PATH,
 // in which credential helpers are found, is path.
 func coordinatorEnv(path []string) []string {
 	env := []string{"PATH=" + strings.Join(path, string(filepath.ListSeparator))}
 	for _, name := range []string{
 		"HOME", "XDG_RUNTIME_DIR", "XDG_CONFIG_HOME", "DOCKER_CONFIG", "TMPDIR",
 		"HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy",
-		"SSL_CERT_FILE", "SSL_CERT_DIR",
+		"SSL_CERT_FILE", "SSL_CERT_DIR", "GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM",
 	} {
 		if v, ok := os.LookupEnv(name); ok {
 			env = append(env, name+"="+v)

@@ -3,7 +3,9 @@ package protocol
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 )
 
 // UnmarshalEvent reads an event back from its name and its JSON encoding, as a
@@ -58,10 +60,40 @@ func UnmarshalEvent(name string, b []byte) (Event, error) {
 
 func decodeEvent[T Event](b []byte) (Event, error) {
 	var e T
+	err := decodeStrict(b, &e)
+	return e, err
+}
+
+// UnmarshalRecord reads back what a dead generation has left on record, as a
+// coordinator's log holds it, so that its recovery can be replayed from
+// Left(record). It refuses unknown fields, unknown roles and unknown intents,
+// and a role that is being cleared away: that is no part of a record that
+// nobody works on.
+func UnmarshalRecord(b []byte) (Record, error) {
+	var r Record
+	if err := decodeStrict(b, &r); err != nil {
+		return Record{}, fmt.Errorf("decode record: %w", err)
+	}
+	if r.Generation == "" {
+		return Record{}, errors.New("decode record: it names no generation")
+	}
+	for role, i := range r.Intents {
+		if i != Intended && i != Owned {
+			return Record{}, fmt.Errorf("decode record: the %s is %q", role, i)
+		}
+	}
+	return r, nil
+}
+
+// decodeStrict reads exactly one value without unknown fields.
+func decodeStrict(b []byte, v any) error {
 	d := json.NewDecoder(bytes.NewReader(b))
 	d.DisallowUnknownFields()
-	if err := d.Decode(&e); err != nil {
-		return nil, err
+	if err := d.Decode(v); err != nil {
+		return err
 	}
-	return e, nil
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+		return errors.New("trailing data")
+	}
+	return nil
 }

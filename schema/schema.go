@@ -6,7 +6,7 @@
 // Lazaret's and runs in the Host Coordinator only, which holds the Domain lock.
 //
 // A released migration is never edited: a change of shape is the next number,
-// with a fixture database of the level before it under testdata.
+// with a fixture database of its level (package schematest).
 package schema
 
 import (

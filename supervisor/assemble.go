@@ -10,12 +10,13 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"lazaret.dev/lazaret/protocol/faults"
 	"lazaret.dev/lazaret/protocol/handoff"
 	"lazaret.dev/lazaret/protocol/launch"
 	"lazaret.dev/lazaret/protocol/wire"
-	"lazaret.dev/lazaret/supervisor/internal/faults"
 	"lazaret.dev/lazaret/supervisor/internal/launcher"
 	"lazaret.dev/lazaret/supervisor/internal/mounts"
+	"lazaret.dev/lazaret/supervisor/internal/netfaults"
 	"lazaret.dev/lazaret/supervisor/internal/netns"
 	"lazaret.dev/lazaret/supervisor/internal/proc"
 	"lazaret.dev/lazaret/supervisor/internal/slirp"
@@ -42,6 +43,7 @@ func assemble(args []string, stderr io.Writer) int {
 	if err != nil {
 		return report(stderr, err)
 	}
+	faults.Point("start.rs.mapped")
 	seq, err := wire.InheritSeq(handoff.SocketFD, "handoff")
 	if err != nil {
 		return report(stderr, err)
@@ -81,25 +83,30 @@ func build(ctx context.Context, seq *wire.Seq, rep *reporter, entry launcher.Ent
 	if err := hello(rep, entry.Mapping); err != nil {
 		return nil, nil, err
 	}
+	faults.Point("start.rs.hello-sent")
 	a := &assembled{}
 	plan, file, err := receivePlan(seq)
 	if err != nil {
 		return nil, nil, err
 	}
 	a.plan = file
+	faults.Point("start.rs.plan-received")
 	rep.log.Info("plan", "domain", plan.DomainID, "generation", plan.Generation)
 
-	if a.netns, err = netns.Create(&plan.Network, faults.Read().DropDeny); err != nil {
+	if a.netns, err = netns.Create(&plan.Network, netfaults.Read().DropDeny); err != nil {
 		return a, plan, &stepError{"network", err}
 	}
+	faults.Point("start.rs.netns")
 	if a.slirp, err = slirp.Start(ctx, &plan.Slirp, &plan.Network, a.netns.Outer); err != nil {
 		return a, plan, &stepError{"network", err}
 	}
+	faults.Point("start.rs.slirp")
 	rep.log.Info("slirp4netns", "pid", a.slirp.Child.PID, "sandboxed", a.slirp.Sandboxed)
 	made, err := mounts.Assemble(plan, a.netns.Inner)
 	if err != nil {
 		return a, plan, &stepError{"anchor", err}
 	}
+	faults.Point("start.rs.mounted")
 	a.view = made.View
 	rep.send(handoff.KindAnchorReady, handoff.AnchorReady{MountIDs: made.IDs})
 	return a, plan, nil
@@ -169,6 +176,7 @@ func become(a *assembled, entry launcher.Entry) error {
 	if err != nil {
 		return &stepError{"handoff", err}
 	}
+	faults.Point("start.rs.namespace-entered")
 	argv := []string{
 		"lazaret-supervisor", modeServe,
 		"--view-fds=" + view,

@@ -97,7 +97,7 @@ func newWorld(t testing.TB) *world {
 			},
 			Escalate: ref(t, sleeper(t, dir)),
 		},
-		View: launch.View{Ignored: ref(t, at("ignored")), Private: ref(t, at("git")), Record: ref(t, at("routes")), Isolate: true, Home: dir},
+		View: launch.View{Ignored: ref(t, at("ignored")), Private: ref(t, at("git")), Record: ref(t, at("routes")), Isolate: true},
 		Mounts: []launch.Mount{
 			{Kind: launch.MountWorkspace, Host: ref(t, at("workspace")), Target: "/workspace"},
 			{Kind: launch.MountVolume, Host: ref(t, at("volume")), Target: "/root/vol", ReadOnly: true},

@@ -11,16 +11,16 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"lazaret.dev/lazaret/protocol/faults"
 	"lazaret.dev/lazaret/protocol/handoff"
-	"lazaret.dev/lazaret/protocol/isolation"
 	"lazaret.dev/lazaret/protocol/launch"
 	"lazaret.dev/lazaret/protocol/netpolicy"
 	"lazaret.dev/lazaret/protocol/wire"
 	"lazaret.dev/lazaret/supervisor/internal/arp"
-	"lazaret.dev/lazaret/supervisor/internal/faults"
 	"lazaret.dev/lazaret/supervisor/internal/gitaware"
 	"lazaret.dev/lazaret/supervisor/internal/launcher"
 	"lazaret.dev/lazaret/supervisor/internal/mounts"
+	"lazaret.dev/lazaret/supervisor/internal/netfaults"
 	"lazaret.dev/lazaret/supervisor/internal/netns"
 	"lazaret.dev/lazaret/supervisor/internal/proc"
 	"lazaret.dev/lazaret/supervisor/internal/runsc"
@@ -31,12 +31,6 @@ import (
 // teardownLimit bounds the whole teardown. When it is over the process exits
 // as it is, and the parent-death signals do the rest.
 const teardownLimit = 8 * time.Second
-
-// tellLimit bounds how long the history is looked at for the report.
-const tellLimit = 1500 * time.Millisecond
-
-// answerLimit bounds how long a question may take.
-const answerLimit = 5 * time.Second
 
 // server is the serve stage. Everything but reading the handoff and reaping
 // children happens on the main goroutine, which is locked to its thread.
@@ -97,6 +91,7 @@ func serve(args []string, stderr io.Writer) int {
 
 	err = errors.Join(launcher.ArmDeath(unix.Signal(*death), *parent), adoptOrphans())
 	if err == nil {
+		faults.Point("start.rs.serving")
 		err = s.serveWorkspace(*viewFDs)
 	}
 	if err == nil {
@@ -153,6 +148,7 @@ func (s *server) bringUp() error {
 	if err := s.attest(); err != nil {
 		return &stepError{"network", err}
 	}
+	faults.Point("start.rs.network-ready")
 	// Late packets are no failure: without it the first answers come late.
 	if err := arp.Announce(netpolicy.TapName, s.plan.Network.Address.Addr()); err != nil {
 		s.rep.log.Warn("announce", "error", err.Error())
@@ -160,7 +156,8 @@ func (s *server) bringUp() error {
 	if err := s.expectStart(); err != nil {
 		return err
 	}
-	if f := faults.Read().DropDenyLate; f != netns.NoFault {
+	faults.Point("start.rs.gate-open")
+	if f := netfaults.Read().DropDenyLate; f != netns.NoFault {
 		if err := s.dropRoute(f); err != nil {
 			return err
 		}
@@ -171,6 +168,7 @@ func (s *server) bringUp() error {
 		return &stepError{"sandbox", err}
 	}
 	s.runsc = client
+	faults.Point("start.rs.runsc-started")
 	return s.awaitSandbox()
 }
 
@@ -186,7 +184,7 @@ func (s *server) serveWorkspace(fds string) error {
 	}
 	v := &s.plan.View
 	aware, err := gitaware.Open(gitaware.Options{
-		Host: d.Stores.Host, Path: s.workspace(), Record: d.Record, State: d.Stores.Private, Own: d.Stores.Domain, Home: v.Home, XDGConfig: v.XDGConfig,
+		Host: d.Stores.Host, Path: s.workspace(), Record: d.Record, State: d.Stores.Private, Own: d.Stores.Domain, Git: &s.plan.HostGit, Excludes: s.plan.Files.GitExclude,
 		Isolate: v.Isolate, Expose: v.Expose, ConfigGate: v.ConfigGate, Log: s.rep.log,
 	})
 	if err != nil {
@@ -251,6 +249,7 @@ func (s *server) attest() error {
 		return fmt.Errorf("slirp4netns %s", s.slirp.Child.Exit())
 	default:
 	}
+	faults.Point("start.rs.attested")
 	p := s.plan
 	s.rep.send(handoff.KindNetworkReady, handoff.NetworkReady{
 		Fingerprint: netpolicy.Fingerprint(p.DomainID, p.Generation, p.ConfigFingerprint, p.NetworkID, p.Network.Digest(), ns.Dev, ns.Ino),
@@ -332,7 +331,9 @@ func (s *server) awaitSandbox() error {
 	if err != nil {
 		return &stepError{"sandbox", err}
 	}
+	faults.Point("start.rs.sandbox-runs")
 	s.rep.send(handoff.KindSandboxReady, handoff.SandboxReady{Runsc: id})
+	faults.Point("start.rs.sandbox-ready")
 	return nil
 }
 
@@ -362,25 +363,9 @@ func (s *server) attend() error {
 	}
 }
 
-// answer answers a question about ignored paths.
-func (s *server) answer(p *wire.Packet) error {
-	defer p.CloseFiles()
-	var req isolation.Request
-	if err := p.Decode(&req); err != nil || len(p.Files) > 0 {
-		return &stepError{"handoff", errors.Join(wire.ErrUnexpected, err)}
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), answerLimit)
-	defer cancel()
-	a := s.aware.Answer(ctx, req)
-	if req.Verb == isolation.Accept && a.Error == "" {
-		s.view.Reroute()
-	}
-	s.rep.send(handoff.KindAnswer, a)
-	return nil
-}
-
 // lost reports something that ended by itself.
 func (s *server) lost(c handoff.Component, reason string) {
+	faults.Point("lost.rs.seen")
 	s.rep.log.Error("helper lost", "component", string(c), "reason", reason)
 	s.rep.send(handoff.KindHelperLost, handoff.HelperLost{Component: c, Reason: reason})
 }
@@ -405,6 +390,7 @@ func (s *server) leaseEnd(err error) error {
 // the exit status. A failure that caused it is reported first, and then
 // nothing else is, since the report is the conversation's last message.
 func (s *server) tearDown(cause error) int {
+	faults.Point("end.rs.stop-received")
 	limit := time.AfterFunc(teardownLimit, func() {
 		s.rep.log.Error("teardown takes too long")
 		_ = unix.Kill(os.Getpid(), unix.SIGKILL)
@@ -419,7 +405,7 @@ func (s *server) tearDown(cause error) int {
 		run       func() error
 	}{
 		{handoff.ComponentSandbox, s.stopSandbox},
-		{handoff.ComponentNetwork, func() error { return s.slirp.Stop(2 * time.Second) }},
+		{handoff.ComponentNetwork, s.stopNetwork},
 		{handoff.ComponentMounts, s.unmount},
 	} {
 		err := step.run()
@@ -436,27 +422,11 @@ func (s *server) tearDown(cause error) int {
 			}
 		}
 	}
+	faults.Point("end.rs.stopped")
 	if quiet {
 		return exitFailed
 	}
 	return 0
-}
-
-// tell reports what a person should know of the repository: nothing inside can
-// change it any more.
-func (s *server) tell() {
-	if s.aware == nil || s.runsc == nil {
-		return
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), tellLimit)
-	defer cancel()
-	r, err := s.aware.Findings(ctx)
-	switch {
-	case err != nil:
-		s.rep.log.Error("findings", "error", err.Error())
-	case !r.Empty():
-		s.rep.send(handoff.KindFindings, r)
-	}
 }
 
 // unmount takes the mounts down. The view answers until its own is gone.
@@ -472,6 +442,14 @@ func (s *server) unmount() error {
 	return err
 }
 
+// stopNetwork ends slirp4netns.
+func (s *server) stopNetwork() error {
+	faults.Point("end.rs.sandbox-reported")
+	err := s.slirp.Stop(2 * time.Second)
+	faults.Point("end.rs.network-stopped")
+	return err
+}
+
 // stopSandbox ends the runsc client and whatever it left behind.
 func (s *server) stopSandbox() error {
 	if s.runsc == nil {
@@ -480,5 +458,7 @@ func (s *server) stopSandbox() error {
 	if err := s.runsc.Stop(context.Background()); err != nil {
 		return err
 	}
-	return reapOrphans(s.slirp.Child.PID)
+	err := reapOrphans(s.slirp.Child.PID)
+	faults.Point("end.rs.sandbox-stopped")
+	return err
 }

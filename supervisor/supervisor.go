@@ -33,6 +33,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"lazaret.dev/lazaret/protocol/faults"
 	"lazaret.dev/lazaret/protocol/handoff"
 	"lazaret.dev/lazaret/protocol/isolation"
 	"lazaret.dev/lazaret/protocol/wire"
@@ -142,6 +143,7 @@ func supervise(args []string, stderr io.Writer) int {
 		_, _ = fmt.Fprintf(stderr, "lazaret-supervisor: unexpected argument %q\n", fs.Arg(0))
 		return exitUsage
 	}
+	faults.Point("start.rs.first-stage")
 	_, err := launcher.Clone(launcher.Options{
 		Mode:  modeAssemble,
 		Flags: unix.CLONE_NEWNS | unix.CLONE_NEWCGROUP,

@@ -50,6 +50,37 @@ EXIT STATUS
 	return c
 }
 
+func newRecoverCommand(g *globals) *cobra.Command {
+	return &cobra.Command{
+		Use: "recover [DOMAIN]", Short: "Clear away what a dead sandbox has left", Args: cobra.MaximumNArgs(1),
+		Long: `Recover clears away what the last generation of a Domain has left, if it died:
+processes, sockets, directories, its claim on a prepared image. The Domain is
+named by its ID or the beginning of one; else it is those of the current
+directory. The project need not exist any more. The next run does the same by
+itself; recover starts nothing, and says what it does.
+
+Only what is exactly on record is touched. Anything else that is found in its
+place is left alone and named, and nothing goes on before you have decided.
+
+EXIT STATUS
+  0  nothing is left
+  1  something is, or the Domain is in use; the last lines say what, and what to do
+  2  the command line is wrong`,
+		RunE: func(c *cobra.Command, args []string) error {
+			return host.Recover(c.Context(), g.config, optional(args), g.ui)
+		},
+		ValidArgsFunction: func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+			var out []string
+			if known, err := host.Domains(g.config); err == nil && len(args) == 0 {
+				for id, of := range known {
+					out = append(out, cobra.CompletionWithDesc(id, of))
+				}
+			}
+			return out, cobra.ShellCompDirectiveNoFileComp
+		},
+	}
+}
+
 // confirm asks a question; only a plain yes is one.
 func (u *ui) confirm(question string) bool {
 	u.ask(question + " [y/N] ")

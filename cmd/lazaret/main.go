@@ -45,7 +45,7 @@ persist, and the local network cannot be reached.
 	root.PersistentFlags().StringVar(&g.config, "config", "", "read this configuration `FILE`")
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &usageError{err} })
 	root.AddCommand(
-		newRunCommand(g), newPsCommand(g), newStopCommand(g), newDoctorCommand(g), newProfileCommand(g), newNetCommand(g),
+		newRunCommand(g), newPsCommand(g), newStopCommand(g), newRecoverCommand(g), newDoctorCommand(g), newProfileCommand(g), newNetCommand(g),
 		newIgnoreCommand(g),
 	)
 	for _, c := range newHiddenCommands() {

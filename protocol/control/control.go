@@ -194,7 +194,8 @@ type SessionStatus struct {
 
 // StopRequest asks for the end of a generation.
 type StopRequest struct {
-	By string `json:"by"` // who asks, for the people whose sessions end
+	Generation string `json:"generation"` // the one that was asked about; no other is ended
+	By         string `json:"by"`         // who asks, for the people whose sessions end
 }
 
 // Notice is a line of Lazaret's own for the client's stderr.

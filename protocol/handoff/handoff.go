@@ -52,6 +52,13 @@ const (
 	LogFD    = 4 // supervisor log, append only
 )
 
+// MarkName is the variable in the environment of the supervisor and of what it
+// starts that says of which generation they are.
+const MarkName = "LAZARET_GENERATION"
+
+// Mark is the environment's entry for a generation.
+func Mark(generation string) string { return MarkName + "=" + generation }
+
 // The message kinds.
 const (
 	KindHello        wire.Kind = "hello"

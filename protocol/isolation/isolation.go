@@ -134,6 +134,9 @@ type AtRest struct {
 	Request   Request     `json:"request"`
 	View      launch.View `json:"view"`
 	Workspace launch.Ref  `json:"workspace"`
+
+	HostGit  launch.HostGit `json:"host_git"`
+	Excludes []byte         `json:"excludes,omitempty"` // the text of core.excludesFile
 }
 
 // AtRestMode is the mode of lazaret-supervisor that answers AtRest: it reads one

@@ -46,10 +46,15 @@ type Plan struct {
 	// assembles everything below; the host never sees what is in it.
 	Scratch Ref `json:"scratch"`
 
-	Rootfs  Rootfs           `json:"rootfs"`
-	View    View             `json:"view"`
-	Mounts  []Mount          `json:"mounts"`
-	Files   Files            `json:"files"`
+	Rootfs Rootfs  `json:"rootfs"`
+	View   View    `json:"view"`
+	Mounts []Mount `json:"mounts"`
+	Files  Files   `json:"files"`
+
+	// HostGit is the configuration that Git on the host obeys: paths in the
+	// workspace that it names are no business of the sandbox's.
+	HostGit HostGit `json:"host_git"`
+
 	Network netpolicy.Policy `json:"network"`
 	Runsc   Runsc            `json:"runsc"`
 	Slirp   Slirp            `json:"slirp"`
@@ -102,10 +107,6 @@ type View struct {
 	// ConfigGate is git_config_gate.
 	ConfigGate bool `json:"config_gate"`
 
-	// Home and XDGConfig are where the developer's own Git configuration lies.
-	Home      string `json:"home"`
-	XDGConfig string `json:"xdg_config"`
-
 	// UID and GID are who the developer is inside.
 	UID uint32 `json:"uid"`
 	GID uint32 `json:"gid"`
@@ -138,6 +139,46 @@ type Files struct {
 	// CABundle is PEM text to trust inside in addition to the image's own
 	// bundle; empty when host_ca is false or the host has none.
 	CABundle string `json:"ca_bundle,omitempty"`
+
+	// GitConfig is Git's configuration inside, read before the image's own and
+	// anybody else's; GitExclude is the developer's file of names that are ignored
+	// everywhere.
+	GitConfig  string `json:"git_config,omitempty"`
+	GitExclude []byte `json:"git_exclude,omitempty"`
+}
+
+// Where GitConfig and GitExclude can be found inside.
+const (
+	GuestGitConfig  = "/run/lazaret/git/config"
+	GuestGitExclude = "/run/lazaret/git/exclude"
+)
+
+// HostGit is what Git on the host obeys beyond repositories.
+type HostGit struct {
+	Home string `json:"home"` // what ~ in it means
+
+	// Sources are the files, those first that are read first. Files whose
+	// condition does not hold are among them, since it may hold at any time.
+	Sources []GitSource `json:"sources,omitempty"`
+}
+
+// GitScope says for whom a file of Git's configuration holds.
+type GitScope string
+
+// The scopes beyond a repository, in the order in which Git reads them.
+const (
+	GitSystem GitScope = "system"
+	GitGlobal GitScope = "global"
+)
+
+// GitSource is one file of Git's configuration on the host, outside of any
+// repository. It may hold credentials and is shown to nobody.
+type GitSource struct {
+	Scope GitScope `json:"scope"`
+	Path  string   `json:"path"` // absolute, as Git names it
+	Dev   uint64   `json:"dev"`  // its inode, which may have another name in the workspace
+	Ino   uint64   `json:"ino"`
+	Text  []byte   `json:"text"`
 }
 
 // GuestCABundle is where CABundle alone can be found inside, for programs that

@@ -27,7 +27,7 @@ const (
 	Internet  Gate = "internet"  // the test internet's namespaces (LAZARET_TEST_NETNS)
 	UserNS    Gate = "userns"    // not root, and user namespaces work
 	Busybox   Gate = "busybox"   // a static busybox, for small root trees
-	Faults    Gate = "faults"    // a supervisor with fault points (LAZARET_TEST_FAULTY)
+	Faults    Gate = "faults"    // binaries with fault points (LAZARET_TEST_FAULTY)
 	Git       Gate = "git"       // git, as the oracle of differential tests
 )
 

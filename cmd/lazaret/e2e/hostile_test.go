@@ -39,8 +39,8 @@ func TestHostileBundle(t *testing.T) {
 	}
 }
 
-// The end of a generation removes the runtime directory that a start, which
-// waits for the lock, has found.
+// A runtime directory that goes while a start waits for the lock, as where old
+// files are cleared away, is made again. Whoever waits makes none for the Domain.
 func TestRuntimeDirectoryGoesWhileAStartWaits(t *testing.T) {
 	h := e2etest.New(t)
 	h.Must("true") // makes the Domain Root
@@ -53,9 +53,12 @@ func TestRuntimeDirectoryGoesWhileAStartWaits(t *testing.T) {
 	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
 		t.Fatal(err)
 	}
+	runtime := filepath.Join(h.Runtime, "lazaret")
+	if err := os.Remove(runtime); err != nil {
+		t.Fatal(err)
+	}
 	done := make(chan e2etest.Result)
 	go func() { done <- h.Run("echo", "fine") }()
-	runtime := filepath.Join(h.Runtime, "lazaret", filepath.Base(domainDir(t, h)))
 	eventually(t, "the start looks for its runtime directory", func() bool { return os.Remove(runtime) == nil })
 	if err := lock.Close(); err != nil {
 		t.Fatal(err)

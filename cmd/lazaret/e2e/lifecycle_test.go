@@ -4,9 +4,9 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -207,30 +207,40 @@ func TestKilled(t *testing.T) {
 }
 
 // What a coordinator that was killed before its publication has left in the
-// runtime directory is no obstacle.
+// runtime directory is no obstacle, and what is none of ours is passed by.
 func TestLeftInTheRuntimeDirectory(t *testing.T) {
 	h := e2etest.New(t)
-	release := h.Hold("")
-	found, err := filepath.Glob(filepath.Join(h.Runtime, "lazaret/*/control.sock"))
-	if err != nil || len(found) != 1 {
-		t.Fatalf("%v, %v", found, err)
-	}
-	dir := filepath.Dir(found[0])
-	release()
-	h.NothingLeft(gone)
-	if err := os.MkdirAll(filepath.Join(dir, "r", "sub"), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	for _, name := range []string{".control.sock", ".enroll.sock"} {
-		l, err := net.ListenUnix("unix", &net.UnixAddr{Name: filepath.Join(dir, name), Net: "unix"})
-		if err != nil {
-			t.Fatal(err)
-		}
-		l.SetUnlinkOnClose(false)
-		_ = l.Close()
-	}
 	h.Must("true")
 	h.NothingLeft(gone)
+	dir := runtimeDir(t, h)
+	notes := filepath.Join(dir, ".control.sock")
+	for _, seen := range []string{"store.db-wal", "r", "r/runsc-*.sock"} {
+		if err := errors.Join(os.MkdirAll(dir, 0o700), os.WriteFile(notes, []byte("mine"), 0o600)); err != nil {
+			t.Fatal(err)
+		}
+		c := start(t, h, inside("sleep", "999")...)
+		within := dir
+		if strings.HasPrefix(seen, "store") {
+			within = domainDir(t, h)
+		}
+		eventually(t, "the start has come to "+seen, func() bool {
+			found, _ := filepath.Glob(filepath.Join(within, seen))
+			return len(found) > 0
+		})
+		_ = syscall.Kill(h.Find("lazaret _coordinator").PID, syscall.SIGKILL)
+		if s := c.status(t, gone); s != 125 {
+			t.Errorf("at %s: status %d, %q", seen, s, c.stderr.String())
+		}
+		h.Must("true")
+		h.NothingLeft(gone)
+		left, err := os.ReadDir(dir)
+		if err != nil || len(left) != 1 {
+			t.Errorf("at %s: left %v, %v", seen, left, err)
+		}
+		if b, err := os.ReadFile(notes); err != nil || string(b) != "mine" {
+			t.Errorf("at %s: %q, %v", seen, b, err)
+		}
+	}
 }
 
 // A sentry that is stopped answers nothing, and does not hold the end up for

@@ -328,3 +328,21 @@ func TestDataRootInMemory(t *testing.T) {
 	}
 	h.NothingLeft(10 * time.Second)
 }
+
+// A data root that cannot be written, or is full, is named with what to do.
+func TestUnwritableDataRoot(t *testing.T) {
+	h := small(t)
+	h.Must("true")
+	h.Gone(h.Processes(), gone)
+	for setup, want := range map[string][2]string{
+		"mount --bind %[1]s %[1]s && mount -o remount,bind,ro %[1]s":                                      {"is read-only", "lazaret: hint: set data_root"},
+		"mount --bind %[2]s %[2]s && mount -o remount,bind,ro %[2]s":                                      {"is read-only", "lazaret: hint: see what it is mounted from: findmnt -T '"},
+		"mount -t tmpfs -o size=16k,mode=700 none %[2]s && cat /dev/zero >%[2]s/full || touch %[2]s/lock": {"cannot write ", "lazaret: hint: free some space: df -h '"},
+	} {
+		r := h.Elsewhere(fmt.Sprintf(setup, h.Data, domainDir(t, h)), "run", "--quiet", "--", "true")
+		if r.Status != 125 || !strings.Contains(r.Stderr, want[0]) || !strings.Contains(r.Stderr, want[1]) {
+			t.Errorf("%s: status %d, %q", setup, r.Status, r.Stderr)
+		}
+	}
+	h.Must("true")
+}

@@ -2,6 +2,11 @@ package e2e_test
 
 import (
 	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -108,5 +113,66 @@ func TestStopAsks(t *testing.T) {
 	}
 	if got := ps(t, h); len(got) != 1 {
 		t.Errorf("%+v", got)
+	}
+}
+
+// One Domain that does not answer, since its coordinator is stopped or something
+// else listens in its place, hides no other from ps and stop, and is named with
+// the process that is there.
+func TestOneUnansweringDomain(t *testing.T) {
+	h := small(t)
+	h.Must("true")
+	h.Gone(h.Processes(), gone)
+	silent := filepath.Base(domainDir(t, h))
+	dir := filepath.Join(h.Runtime, "lazaret", silent)
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	var asked net.Listener
+	for _, name := range []string{"control.sock", "enroll.sock"} {
+		l, err := net.ListenUnix("unix", &net.UnixAddr{Name: filepath.Join(dir, name), Net: "unix"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer l.Close()
+		asked = l
+	}
+
+	other := t.TempDir()
+	piped := start(t, h, "run", "--workspace", other, "--", "sh", "-c", "echo ready; exec sleep 999")
+	piped.says(t, "ready")
+	who := fmt.Sprintf("process %d, which listens at %q does not answer", os.Getpid(), filepath.Join(dir, "enroll.sock"))
+	named := func(r e2etest.Result) {
+		t.Helper()
+		if r.Status != 1 || strings.Count(r.Stderr, "lazaret: error: ") != 1 || !strings.Contains(r.Stderr, "Domain "+silent) ||
+			!strings.Contains(r.Stderr, who) || !strings.Contains(r.Stderr, fmt.Sprintf("lazaret: hint: look at it, and end it: kill -9 %d\n", os.Getpid())) {
+			t.Errorf("status %d, %q", r.Status, r.Stderr)
+		}
+	}
+	r := h.Lazaret("", "ps", "--json")
+	named(r)
+	var got []listed
+	if err := json.Unmarshal([]byte(r.Stdout), &got); err != nil || len(got) != 1 || got[0].Workspace != other {
+		t.Errorf("%v: ps lists %q", err, r.Stdout)
+	}
+	go func() { // from here on it answers, with something else
+		for {
+			c, err := asked.Accept()
+			if err != nil {
+				return
+			}
+			_, _ = c.Write([]byte("hello\n"))
+			_, _ = io.Copy(io.Discard, c)
+			_ = c.Close()
+		}
+	}()
+	named(h.Lazaret("", "stop", silent))
+	if r := h.Run("true"); r.Status != 125 || !strings.Contains(r.Stderr, who) {
+		t.Errorf("run: status %d, %q", r.Status, r.Stderr)
+	}
+	r = h.Lazaret("", "stop", "--all", "--yes")
+	named(r)
+	if !strings.Contains(r.Stderr, "stopped Domain "+got[0].DomainID) {
+		t.Errorf("stop: %q", r.Stderr)
 	}
 }

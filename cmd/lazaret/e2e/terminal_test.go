@@ -14,10 +14,11 @@ import (
 )
 
 // Times within which things must happen. Starting takes what the machine lets
-// it take; what a person does in a running session is there within a second.
+// it take; what a person does in a running session is there at once, on a machine
+// that is not busy.
 const (
 	starts = 30 * time.Second
-	soon   = time.Second
+	soon   = 5 * time.Second
 )
 
 // rounds is how often something is tried that goes wrong by chance.
@@ -137,7 +138,7 @@ func TestJobControl(t *testing.T) {
 			do("echo s=$?\r", `s=130`)
 			do("sh -c 'echo up; exec sleep 99'\r", `up\r\n`)
 			do("\x1c", `Quit[^@]*@@ `)
-			do("echo s=$?\r", `s=131`)
+			do("echo s=$?\r", `s=131[^@]*@@ `) // at the prompt: a ^D before it may be eaten with the mode
 			mark := term.Mark()
 			term.Type("\x04")
 			term.ExpectAfter(mark, `\[exit \d+\]`, starts)
@@ -162,7 +163,7 @@ func numbered(t *testing.T, h *e2etest.Home, name string) []string {
 // shows waits until the screen begins with exactly these lines.
 func shows(t *testing.T, term *e2etest.Terminal, want []string) {
 	t.Helper()
-	e2etest.Eventually(t, 5*time.Second, func() bool { return slices.Equal(term.Lines()[:len(want)], want) },
+	e2etest.Eventually(t, starts, func() bool { return slices.Equal(term.Lines()[:len(want)], want) },
 		func() string { return "the screen is\n" + strings.Join(term.Lines(), "\n") })
 }
 
@@ -171,7 +172,9 @@ func shows(t *testing.T, term *e2etest.Terminal, want []string) {
 func TestStopKeyWithoutShell(t *testing.T) {
 	for name, script := range map[string]string{
 		"command": "echo ready; exec sleep 999",
-		"script":  "echo ready; sleep 999; echo over",
+		// What says that it is ready is the child: a ^C before it is there is for the
+		// shell alone, which would await it in vain, on Linux too.
+		"script": "sh -c 'echo ready; exec sleep 999'; echo over",
 	} {
 		t.Run(name, func(t *testing.T) {
 			h := e2etest.New(t)
@@ -187,10 +190,41 @@ func TestStopKeyWithoutShell(t *testing.T) {
 	}
 }
 
+// alternate is what vi draws first: it takes the alternate screen.
+const alternate = "\x1b[?1049h"
+
+// prod presses Escape whenever vi's screen has stood still for two seconds.
+// Debian's vi (9.0.1378) needs it: before each wait for a key it takes the time
+// since its last look at the clock off the wait, so that a wait of nothing
+// becomes an endless one where a busy machine took the processor away in
+// between. It does so on any terminal; a key gets it going again.
+func prod(t *testing.T, term *e2etest.Terminal) {
+	t.Helper()
+	stop, stopped := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(stopped)
+		for drawn := term.Mark(); ; {
+			select {
+			case <-stop:
+				return
+			case <-time.After(2 * time.Second):
+			}
+			now := term.Mark()
+			if now == drawn && strings.Contains(term.Output(), alternate) {
+				t.Log("vi stands still")
+				term.Type("\x1b")
+			}
+			drawn = now
+		}
+	}()
+	t.Cleanup(func() { close(stop); <-stopped })
+}
+
 func TestVimDraws(t *testing.T) {
 	h := e2etest.New(t)
 	lines := numbered(t, h, "a.txt")
 	term := h.Terminal(20, 60, inside("vi", "-u", "NONE", "-N", "a.txt")...)
+	prod(t, term)
 	term.Expect("line 1 of", starts)
 	shows(t, term, lines[:19])
 	term.Type("G")
@@ -204,7 +238,7 @@ func TestVimDraws(t *testing.T) {
 	// command, on any terminal. It scrolls the line with the cursor to the top.
 	mark := term.Mark()
 	term.Resize(12, 50)
-	term.ExpectAfter(mark, lines[12], soon)
+	term.ExpectAfter(mark, lines[12], starts)
 	shows(t, term, lines[2:13])
 	term.Type(":wq\r")
 	if s := term.Status(starts); s != 0 {

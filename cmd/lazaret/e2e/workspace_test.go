@@ -30,9 +30,9 @@ func put(t *testing.T, h *e2etest.Home, name, text string) {
 	}
 }
 
-// repository makes the project a Git repository, whose first commit has the
+// gitProject makes the project a Git repository, whose first commit has the
 // files.
-func repository(t *testing.T, h *e2etest.Home, files map[string]string) {
+func gitProject(t *testing.T, h *e2etest.Home, files map[string]string) {
 	t.Helper()
 	testgate.Need(t, testgate.Git)
 	for name, text := range files {
@@ -58,9 +58,9 @@ func hostGit(t *testing.T, h *e2etest.Home, args ...string) string {
 	return string(out)
 }
 
-// snapshot describes the project on the host, but for .git: names, types,
+// projectTree describes the project on the host, but for .git: names, types,
 // modes, times and contents.
-func snapshot(t *testing.T, h *e2etest.Home) string {
+func projectTree(t *testing.T, h *e2etest.Home) string {
 	t.Helper()
 	var b strings.Builder
 	err := filepath.WalkDir(h.Project, func(path string, d os.DirEntry, err error) error {
@@ -203,13 +203,13 @@ func TestHostEditsInside(t *testing.T) {
 // tools work on it, the next generation has it, and the host's is untouched.
 func TestIgnoredWorkspaceState(t *testing.T) {
 	h := e2etest.New(t)
-	repository(t, h, map[string]string{
+	gitProject(t, h, map[string]string{
 		".gitignore": "node_modules/\ntarget/\n.venv/\n.env\n*.db*\n", "package.json": "{}", "a/b/code": "x",
 	})
 	for _, name := range []string{"node_modules/m/host", "target/host", ".venv/host", ".env", "a/b/node_modules/host"} {
 		put(t, h, name, "the host's secret")
 	}
-	before := snapshot(t, h)
+	before := projectTree(t, h)
 	h.Must("sh", "-ec", `
 		! grep -rq 'secret' . ; ! [ -e .env ]; ! [ -e node_modules ]; ! [ -e a/b/node_modules ]
 		mkdir node_modules; echo x >node_modules/x; rm -rf node_modules && mkdir node_modules; echo own >node_modules/own
@@ -229,14 +229,14 @@ func TestIgnoredWorkspaceState(t *testing.T) {
 			assert c.execute("pragma integrity_check").fetchone() == ("ok",)
 		P
 	`)
-	if after := snapshot(t, h); after != before {
+	if after := projectTree(t, h); after != before {
 		t.Errorf("the host has changed:\n%s\nbefore:\n%s", after, before)
 	}
 	if out := h.Must("sh", "-ec", "cat node_modules/own target/t; ls .venv/bin/python x.db"); out != "own\nt\n.venv/bin/python\nx.db\n" {
 		t.Errorf("in the next generation: %q", out)
 	}
 	h.Must("sh", "-ec", "git -c safe.directory='*' clean -fdxq; ! [ -e node_modules ]; ! [ -e .venv ]")
-	if after := snapshot(t, h); after != before {
+	if after := projectTree(t, h); after != before {
 		t.Errorf("the host has changed:\n%s\nbefore:\n%s", after, before)
 	}
 }
@@ -245,17 +245,17 @@ func TestIgnoredWorkspaceState(t *testing.T) {
 // editors' directories hidden.
 func TestIsolationSettings(t *testing.T) {
 	h := e2etest.New(t)
-	repository(t, h, map[string]string{".gitignore": ".env\nother\nbuild/\n", ".vscode/tasks.json": "{}"})
+	gitProject(t, h, map[string]string{".gitignore": ".env\nother\nbuild/\n", ".vscode/tasks.json": "{}"})
 	for _, name := range []string{".env", "other", "build/out", ".idea/x"} {
 		put(t, h, name, "host's "+name)
 	}
-	before := snapshot(t, h)
+	before := projectTree(t, h)
 	h.Config("[profiles.some]\nexpose = [\".env\"]\nhide_editor_dirs = true\n")
 	out := h.Must("sh", "-c", `cat .env; echo; echo x >>.env; rm .env; mv .env e; chmod 600 .env; ls -A .vscode .idea; echo mine >.vscode/tasks.json; cat .vscode/tasks.json; cat other build/out; ls -A`)
 	if want := "host's .env\n.idea:\n\n.vscode:\nmine\n.env\n.git\n.gitignore\n.idea\n.vscode\n"; out != want {
 		t.Errorf("inside: %q, want %q", out, want)
 	}
-	if after := snapshot(t, h); after != before {
+	if after := projectTree(t, h); after != before {
 		t.Errorf("the host has changed:\n%s\nbefore:\n%s", after, before)
 	}
 	h.Config("[profiles.some]\nisolate_gitignored = false\n")

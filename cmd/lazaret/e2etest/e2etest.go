@@ -20,6 +20,7 @@ import (
 	"testing"
 	"time"
 
+	"lazaret.dev/lazaret/cmd/lazaret/e2etest/tracetest"
 	"lazaret.dev/lazaret/protocol/testgate"
 )
 
@@ -40,6 +41,8 @@ type Home struct {
 
 	mu      sync.Mutex
 	leaders map[int]bool // the terminals' session leaders, which are no processes of ours
+
+	traces *tracetest.Logs
 }
 
 // Need gates what every end-to-end test needs.
@@ -62,7 +65,8 @@ func DataRoot(tb testing.TB) string {
 	return filepath.Join(cache, "lazaret-e2e")
 }
 
-// New makes a home with an empty project. It gates the test first.
+// New makes a home with an empty project. It gates the test first. When the test
+// ends, what its coordinators have done is replayed through the protocol.
 func New(tb testing.TB) *Home {
 	tb.Helper()
 	Need(tb)
@@ -81,6 +85,12 @@ func New(tb testing.TB) *Home {
 			tb.Fatal(err)
 		}
 	}
+	real, err := filepath.EvalSymlinks(dir)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	h.traces = tracetest.New(real)
+	tb.Cleanup(h.conform)
 	h.Config("")
 	h.Env = []string{
 		"HOME=" + h.Dir, "XDG_RUNTIME_DIR=" + h.Runtime, "PATH=" + os.Getenv("PATH"), "TERM=xterm", "USER=" + os.Getenv("USER"),
@@ -120,6 +130,8 @@ type Result struct {
 
 // Command makes a command of the built lazaret in the project.
 func (h *Home) Command(ctx context.Context, args ...string) *exec.Cmd {
+	h.tb.Helper()
+	h.collect()
 	cmd := exec.CommandContext(ctx, h.binary(), args...)
 	cmd.Dir = h.Project
 	cmd.Env = h.Env
@@ -177,4 +189,34 @@ func Status(tb testing.TB, err error) int {
 		tb.Fatal(err)
 		return 0
 	}
+}
+
+// collect notes the traces of the home's coordinators.
+func (h *Home) collect() {
+	h.tb.Helper()
+	if err := h.traces.Collect(h.Data); err != nil {
+		h.tb.Fatal(err)
+	}
+}
+
+// conform replays what the home's coordinators have done through the protocol.
+// Every end-to-end test fails that has seen one leave it.
+func (h *Home) conform() {
+	h.collect()
+	logs, steps, wrong := h.traces.Replay()
+	for _, err := range wrong {
+		h.tb.Error(err)
+	}
+	h.tb.Logf("conformance: %d traces, %d steps", logs, steps)
+}
+
+// Traces returns the logs of all coordinators that the home has had until now.
+func (h *Home) Traces() [][]byte {
+	h.tb.Helper()
+	h.collect()
+	all, err := h.traces.All()
+	if err != nil {
+		h.tb.Fatal(err)
+	}
+	return all
 }

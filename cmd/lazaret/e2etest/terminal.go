@@ -41,6 +41,7 @@ type Terminal struct {
 // It is closed when the test ends.
 func (h *Home) Terminal(rows, cols uint16, args ...string) *Terminal {
 	h.tb.Helper()
+	h.collect()
 	blocking, slave, err := pty.Open()
 	if err != nil {
 		h.tb.Fatal(err)

@@ -79,6 +79,40 @@ func End(sid int, id string) error {
 // members returns the live processes of a session, without pid 1 and the
 // caller, and adds the sessions that it finds them in to sids.
 func members(proc string, sids map[int]bool, id string) ([]int, error) {
+	all, err := processes(proc)
+	if err != nil {
+		return nil, err
+	}
+	ours := map[int]bool{}
+	for changed := true; changed; {
+		changed = false
+		for pid, p := range all {
+			// The caller is no member, and neither are its children for that.
+			if pid == os.Getpid() || ours[pid] || !sids[p.session] && !ours[p.parent] {
+				continue
+			}
+			changed, ours[pid], sids[p.session] = true, true, true
+		}
+	}
+	out := slices.Collect(maps.Keys(ours))
+	for pid := range all {
+		if !ours[pid] && pid != os.Getpid() && id != "" && hasVariable(proc+"/"+strconv.Itoa(pid)+"/environ", sessionVariable+id) {
+			out = append(out, pid)
+		}
+	}
+	return out, nil
+}
+
+// anyStopped reports whether a process of the group has stopped.
+func anyStopped(proc string, pgrp int) bool {
+	all, err := processes(proc)
+	return err == nil && slices.ContainsFunc(slices.Collect(maps.Values(all)), func(p process) bool {
+		return p.pgrp == pgrp && p.state == 'T'
+	})
+}
+
+// processes lists the live processes, without pid 1.
+func processes(proc string) (map[int]process, error) {
 	d, err := os.Open(proc)
 	if err != nil {
 		return nil, err
@@ -102,30 +136,14 @@ func members(proc string, sids map[int]bool, id string) ([]int, error) {
 			all[pid] = p
 		}
 	}
-	ours := map[int]bool{}
-	for changed := true; changed; {
-		changed = false
-		for pid, p := range all {
-			// The caller is no member, and neither are its children for that.
-			if pid == os.Getpid() || ours[pid] || !sids[p.session] && !ours[p.parent] {
-				continue
-			}
-			changed, ours[pid], sids[p.session] = true, true, true
-		}
-	}
-	out := slices.Collect(maps.Keys(ours))
-	for pid := range all {
-		if !ours[pid] && pid != os.Getpid() && id != "" && hasVariable(proc+"/"+strconv.Itoa(pid)+"/environ", sessionVariable+id) {
-			out = append(out, pid)
-		}
-	}
-	return out, nil
+	return all, nil
 }
 
 // process is what /proc/PID/stat says of a process.
 type process struct {
 	state   byte
 	parent  int
+	pgrp    int
 	session int
 }
 
@@ -141,8 +159,9 @@ func parseStat(b []byte) (process, bool) {
 		return process{}, false
 	}
 	parent, perr := strconv.Atoi(string(f[1]))
+	pgrp, gerr := strconv.Atoi(string(f[2]))
 	session, serr := strconv.Atoi(string(f[3]))
-	return process{state: f[0][0], parent: parent, session: session}, perr == nil && serr == nil
+	return process{state: f[0][0], parent: parent, pgrp: pgrp, session: session}, errors.Join(perr, gerr, serr) == nil
 }
 
 // hasVariable reports whether an environ file holds exactly this setting.

@@ -1,9 +1,9 @@
 package guest
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/signal"
 	"strconv"
@@ -41,13 +41,14 @@ func runOnTerminal(path string, argv, env []string) (int, error) {
 	if err != nil {
 		return 0, execError(path, err)
 	}
-	t := &terminal{master: master, pid: pid, drained: make(chan struct{})}
+	t := &terminal{master: master, pid: pid, drained: make(chan struct{}), stops: make(chan struct{}, 1)}
 	// What the inner terminal has made of a line, the outer one passes on.
 	err = makeRaw(os.Stdin)
 	go t.input()
 	go t.output()
+	go t.resume()
 	ended := make(chan int, 1)
-	go func() { ended <- wait(pid) }()
+	go func() { ended <- t.wait() }()
 	for {
 		select {
 		case s := <-signals:
@@ -68,11 +69,24 @@ type terminal struct {
 	master  *os.File
 	pid     int           // of the command, which leads its session
 	drained chan struct{} // closed when output has ended
+	stops   chan struct{} // the command may have stopped
 }
 
 // input carries what is typed. It ends with the process, in a Read.
 func (t *terminal) input() {
-	_, _ = io.Copy(t.master, os.Stdin)
+	buf := make([]byte, 32<<10)
+	for {
+		n, err := os.Stdin.Read(buf)
+		if _, werr := t.master.Write(buf[:n]); werr != nil {
+			break
+		}
+		if bytes.IndexByte(buf[:n], stopKey) >= 0 {
+			t.mayStop()
+		}
+		if err != nil {
+			break
+		}
+	}
 	t.hangUp() // the outer terminal is gone
 }
 
@@ -131,26 +145,55 @@ func (t *terminal) foreground(s syscall.Signal) {
 	}
 }
 
-// wait reaps the command and returns its status as a shell would give it. A
-// command that stops is continued: nobody here could bring it back to the
-// foreground. Linux does not even stop it, since its process group is orphaned;
-// gVisor does (a ^Z in a command that is no shell).
-func wait(pid int) int {
+// wait reaps the command and returns its status as a shell would give it.
+func (t *terminal) wait() int {
 	var ws syscall.WaitStatus
 	for {
-		_, err := syscall.Wait4(pid, &ws, syscall.WUNTRACED, nil)
+		_, err := syscall.Wait4(t.pid, &ws, syscall.WUNTRACED, nil)
 		switch {
 		case errors.Is(err, syscall.EINTR):
 			continue
 		case err != nil:
 			return statusLazaret
 		case ws.Stopped():
-			_ = syscall.Kill(-pid, syscall.SIGCONT) // it leads its group
+			t.mayStop()
 			continue
 		case ws.Signaled():
 			return 128 + int(ws.Signal())
 		}
 		return ws.ExitStatus()
+	}
+}
+
+// stopKey is what ^Z sends, whatever it means to whoever reads it.
+const stopKey = 0x1a
+
+// mayStop has the command's process group looked at.
+func (t *terminal) mayStop() {
+	select {
+	case t.stops <- struct{}{}:
+	default: // it will be
+	}
+}
+
+// The bounds of a look at a process group that may have stopped. gVisor stops
+// its members one after another.
+const (
+	resumeFor  = time.Second
+	resumePoll = 20 * time.Millisecond
+)
+
+// resume continues what stops in the command's own process group: nobody here
+// could bring it back to the foreground. Linux does not even stop it, since the
+// group is orphaned; gVisor does (a ^Z in a command that is no shell). A shell's
+// jobs have groups of their own. It ends with the process.
+func (t *terminal) resume() {
+	for range t.stops {
+		for began := time.Now(); time.Since(began) < resumeFor; time.Sleep(resumePoll) {
+			if anyStopped("/proc", t.pid) {
+				_ = syscall.Kill(-t.pid, syscall.SIGCONT)
+			}
+		}
 	}
 }
 

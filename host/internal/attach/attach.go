@@ -23,6 +23,7 @@ import (
 
 	"lazaret.dev/lazaret/host/internal/control"
 	pc "lazaret.dev/lazaret/protocol/control"
+	"lazaret.dev/lazaret/protocol/faults"
 )
 
 // Stdio is what the session is attached to.
@@ -40,6 +41,14 @@ type RefusedError struct{ pc.Refused }
 func (e *RefusedError) Error() string {
 	return fmt.Sprintf("the coordinator refuses the session (%s)", e.Why)
 }
+
+// UnansweredError reports a coordinator that ended before it answered: nothing
+// of the session has begun.
+type UnansweredError struct{ Err error }
+
+func (e *UnansweredError) Error() string { return "open session: " + e.Err.Error() }
+
+func (e *UnansweredError) Unwrap() error { return e.Err }
 
 // LostError reports a session that Lazaret could not carry to its end.
 type LostError struct {
@@ -78,12 +87,13 @@ func Size(f *os.File) pc.Size {
 func Run(ctx context.Context, c *control.Conn, req pc.OpenRequest, stdio Stdio) (int, error) {
 	defer c.Close()
 	if err := c.WriteJSON(pc.FrameOpen, req); err != nil {
-		return 0, fmt.Errorf("open session: %w", err)
+		return 0, &UnansweredError{err}
 	}
+	faults.Point("join.cli.opened")
 	typ, payload, err := c.Read()
 	switch {
 	case err != nil:
-		return 0, fmt.Errorf("open session: %w", err)
+		return 0, &UnansweredError{err}
 	case typ == pc.FrameRefused:
 		var r pc.Refused
 		if err := pc.Decode(payload, &r); err != nil {
@@ -94,6 +104,7 @@ func Run(ctx context.Context, c *control.Conn, req pc.OpenRequest, stdio Stdio) 
 		return 0, fmt.Errorf("open session: unexpected frame %q", typ)
 	}
 
+	faults.Point("join.cli.admitted")
 	a := &attachment{conn: c, stdio: stdio, tty: req.TTY, credit: make(chan int, 16), left: make(chan struct{})}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -126,6 +137,7 @@ func Run(ctx context.Context, c *control.Conn, req pc.OpenRequest, stdio Stdio) 
 		defer a.guard()
 		a.forwardInput(ctx) // ends with the connection or, in a Read, with the process
 	}()
+	faults.Point("join.cli.attached")
 	end := a.await(ctx)
 	orderly, late = end.orderly, end.late
 	return end.status, end.err
@@ -241,6 +253,7 @@ func (a *attachment) receive(ctx context.Context) end {
 		case pc.FrameExit:
 			exit = new(pc.Exit)
 			err = pc.Decode(payload, exit)
+			faults.Point("session.cli.exit-received")
 		default:
 			err = fmt.Errorf("unexpected frame %q", typ)
 		}

@@ -433,6 +433,22 @@ func TestRefused(t *testing.T) {
 	term.restored()
 }
 
+// A coordinator that ends before it answers is told from one that ends later:
+// nothing of the session has begun.
+func TestUnanswered(t *testing.T) {
+	stdio, _, _ := pipes(t)
+	c := dial(t, func(context.Context, *control.Conn, pc.OpenRequest) {})
+	_, err := attach.Run(t.Context(), c, pc.OpenRequest{}, stdio)
+	if _, ok := errors.AsType[*attach.UnansweredError](err); !ok {
+		t.Errorf("before the answer: %v", err)
+	}
+	c = dial(t, admitting(func(*control.Conn) {}))
+	_, err = attach.Run(t.Context(), c, pc.OpenRequest{}, stdio)
+	if lost, ok := errors.AsType[*attach.LostError](err); !ok || !lost.Gone {
+		t.Errorf("after it: %v", err)
+	}
+}
+
 func TestEndsWithItsContext(t *testing.T) {
 	stdio, _, _ := pipes(t)
 	ctx, cancel := context.WithCancel(t.Context())

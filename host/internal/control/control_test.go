@@ -6,6 +6,7 @@ import (
 	"crypto/ed25519"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"os"
@@ -131,6 +132,61 @@ func TestCloseLetsHandlersFinish(t *testing.T) {
 	}
 }
 
+// A coordinator that goes between the connection and the question is no longer
+// published, which is no failure of whoever asks.
+func TestAskTheLeaving(t *testing.T) {
+	dir, s := listen(t, echo)
+	if err := s.Publish(); err != nil {
+		t.Fatal(err)
+	}
+	c, err := control.Dial(t.Context(), dir, profile, domain)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Close(0)
+	if _, err := control.Ask(t.Context(), c); !errors.Is(err, control.ErrNotPublished) {
+		t.Errorf("ask: %v", err)
+	}
+}
+
+// Whoever listens and does not answer is named by its process, and waited for no
+// longer than the caller wants.
+func TestUnanswered(t *testing.T) {
+	dir := t.TempDir()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	for _, name := range []string{pc.EnrollSocket, pc.ControlSocket} {
+		l, err := net.ListenUnix("unix", &net.UnixAddr{Name: filepath.Join(dir, name), Net: "unix"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer l.Close()
+		go func() {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			defer c.Close()
+			_, _ = c.Read(make([]byte, 1))
+			cancel()
+			_, _ = io.Copy(io.Discard, c)
+		}()
+	}
+	began := time.Now()
+	_, err := control.Dial(ctx, dir, profile, domain)
+	silent, ok := errors.AsType[*control.UnansweredError](err)
+	if !ok || silent.PID != os.Getpid() || silent.Socket != filepath.Join(dir, pc.EnrollSocket) || time.Since(began) > 8*time.Second {
+		t.Fatalf("after %s: %v", time.Since(began), err)
+	}
+	if hint := silent.Hint(); !strings.HasSuffix(hint, fmt.Sprintf("kill -9 %d", os.Getpid())) {
+		t.Errorf("hint: %q", hint)
+	}
+	silent.PID = 0 // in another pid namespace: that is no pid to kill
+	if text := silent.Error() + silent.Hint(); strings.Contains(text, "process 0") || strings.Contains(text, "kill") || !strings.Contains(text, silent.Socket) {
+		t.Errorf("%q", text)
+	}
+}
+
 // A coordinator of another Domain is none.
 func TestDialDemandsItsDomain(t *testing.T) {
 	dir, s := listen(t, echo)
@@ -211,6 +267,12 @@ func TestEnrolmentRefusals(t *testing.T) {
 	}
 }
 
+// askFromPython asks for a client certificate with the right words.
+const askFromPython = `import socket,sys
+s=socket.socket(socket.AF_UNIX); s.connect(sys.argv[1])
+s.sendall(b'{"version":1,"public_key":"AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA="}\n')
+sys.stdout.write(s.makefile().readline())`
+
 // SR-9: a process in another user namespace, as in the sandbox, is no client,
 // though it is of the same user and asks as one.
 func TestEnrolmentFromAnotherUserNamespace(t *testing.T) {
@@ -222,12 +284,8 @@ func TestEnrolmentFromAnotherUserNamespace(t *testing.T) {
 	if err := s.Publish(); err != nil {
 		t.Fatal(err)
 	}
-	const ask = `import socket,sys
-s=socket.socket(socket.AF_UNIX); s.connect(sys.argv[1])
-s.sendall(b'{"version":1,"public_key":"AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA="}\n')
-sys.stdout.write(s.makefile().readline())`
 	for _, prefix := range [][]string{nil, {"unshare", "--user", "--map-root-user"}} {
-		args := append(append([]string{}, prefix...), "python3", "-c", ask, filepath.Join(dir, pc.EnrollSocket))
+		args := append(append([]string{}, prefix...), "python3", "-c", askFromPython, filepath.Join(dir, pc.EnrollSocket))
 		out, err := exec.CommandContext(t.Context(), args[0], args[1:]...).Output()
 		if err != nil {
 			t.Fatalf("%q: %v", args, err)

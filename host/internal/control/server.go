@@ -25,8 +25,10 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"lazaret.dev/lazaret/host/internal/claim"
 	"lazaret.dev/lazaret/host/internal/trust"
 	"lazaret.dev/lazaret/protocol/control"
+	"lazaret.dev/lazaret/protocol/faults"
 	"lazaret.dev/lazaret/protocol/identity"
 	"lazaret.dev/lazaret/protocol/isolation"
 	"lazaret.dev/lazaret/protocol/wire"
@@ -57,6 +59,10 @@ type Handlers struct {
 	// Stop ends the generation and returns when nothing of it is left but this
 	// server.
 	Stop func(ctx context.Context, req control.StopRequest)
+
+	// NoClients are the programs that run for a generation. A process of one of
+	// them is no client, though it be of the same user namespace (SR-16).
+	NoClients []string
 }
 
 // Server listens on a Domain's two sockets.
@@ -66,62 +72,78 @@ type Server struct {
 	anchor   *trust.Anchor
 	handlers Handlers
 
-	enroll, control *net.UnixListener
+	enroll, control socket
 	wg              sync.WaitGroup
 	cancel          context.CancelFunc
 	ctx             context.Context //nolint:containedctx // the server's life: what its connections end with
 }
 
-// pending is the name that a socket has until it is published.
-func pending(name string) string { return "." + name }
+// socket is one of the two: where it is found once it is published.
+type socket struct {
+	*net.UnixListener
+	file claim.File
+}
 
-// Listen binds both sockets in dir under names that nobody looks for. The
+// Listen binds both sockets in dir under names of the generation's own. The
 // handlers are called for each client, on a goroutine of the server's.
 func Listen(ctx context.Context, dir string, self identity.Identity, anchor *trust.Anchor, h Handlers) (*Server, error) {
 	s := &Server{dir: dir, self: self, anchor: anchor, handlers: h}
 	s.ctx, s.cancel = context.WithCancel(ctx)
 	var err error
-	if s.control, err = bind(filepath.Join(dir, pending(control.ControlSocket))); err != nil {
+	if s.control, err = s.bind(control.ControlSocket); err != nil {
 		return nil, err
 	}
-	if s.enroll, err = bind(filepath.Join(dir, pending(control.EnrollSocket))); err != nil {
+	faults.Point("start.hc.half-bound")
+	if s.enroll, err = s.bind(control.EnrollSocket); err != nil {
 		_ = s.control.Close()
 		return nil, err
 	}
-	s.wg.Go(func() { s.accept(s.control, s.serveControl) })
-	s.wg.Go(func() { s.accept(s.enroll, s.serveEnroll) })
+	s.wg.Go(func() { s.accept(s.control.UnixListener, s.serveControl) })
+	s.wg.Go(func() { s.accept(s.enroll.UnixListener, s.serveEnroll) })
 	return s, nil
 }
 
-func bind(path string) (*net.UnixListener, error) {
+func (s *Server) bind(name string) (socket, error) {
+	path := s.staged(name)
 	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
 	if err != nil {
-		return nil, fmt.Errorf("bind control socket: %w", err)
+		return socket{}, fmt.Errorf("bind control socket: %w", err)
 	}
 	l.SetUnlinkOnClose(false) // the name changes at publication; Withdraw removes it
-	return l, nil
+	file, err := claim.Identify(path)
+	if err != nil {
+		_ = l.Close()
+		return socket{}, err
+	}
+	file.Path = filepath.Join(s.dir, name)
+	return socket{UnixListener: l, file: file}, nil
 }
 
-// Publish makes the sockets findable. Enrolment goes last: whoever can enrol
-// can connect.
+func (s *Server) staged(name string) string { return claim.Staged(s.dir, s.self.Generation, name) }
+
+// Sockets are the two as Publish leaves them, for the record. Enrolment comes
+// last, as in publication.
+func (s *Server) Sockets() []claim.File { return []claim.File{s.control.file, s.enroll.file} }
+
+// Publish makes the sockets findable, after they are on record; it replaces
+// nothing that is there. Enrolment goes last: whoever can enrol can connect.
 func (s *Server) Publish() error {
-	for _, name := range []string{control.ControlSocket, control.EnrollSocket} {
-		if err := os.Rename(filepath.Join(s.dir, pending(name)), filepath.Join(s.dir, name)); err != nil {
+	for _, file := range s.Sockets() {
+		if err := claim.Move(s.staged(filepath.Base(file.Path)), file.Path); err != nil {
 			return fmt.Errorf("publish control socket: %w", err)
 		}
+		faults.Point("start.hc.half-published")
 	}
 	return nil
 }
 
-// Withdraw removes the sockets' names, in the reverse order.
-func (s *Server) Withdraw() { Sweep(s.dir) }
-
-// Sweep removes the sockets' names in a Domain's runtime directory, whose
-// coordinator is the caller's own, or dead: the caller holds the Domain lock.
-func Sweep(dir string) {
-	for _, name := range []string{control.EnrollSocket, control.ControlSocket} {
-		_ = os.Remove(filepath.Join(dir, name))
-		_ = os.Remove(filepath.Join(dir, pending(name)))
+// Withdraw removes the sockets' names, in the reverse order, and nothing that
+// has been put in their place.
+func (s *Server) Withdraw() {
+	for _, file := range []claim.File{s.enroll.file, s.control.file} {
+		_ = claim.Remove(file, true)
+		faults.Point("end.hc.half-withdrawn")
+		_ = claim.Unlink(s.staged(filepath.Base(file.Path)))
 	}
 }
 
@@ -169,7 +191,7 @@ func (s *Server) accept(l *net.UnixListener, serve func(*net.UnixConn)) {
 func (s *Server) serveEnroll(c *net.UnixConn) {
 	_ = c.SetDeadline(time.Now().Add(greetTimeout))
 	reply := control.EnrollReply{Version: control.Version}
-	if err := checkPeer(c); err != nil {
+	if err := checkPeer(c, s.handlers.NoClients); err != nil {
 		reply.Error = err.Error()
 	} else if err := s.issue(c, &reply); err != nil {
 		reply.Error = err.Error()
@@ -203,6 +225,7 @@ func (s *Server) issue(c *net.UnixConn, reply *control.EnrollReply) error {
 	if reply.Certificate, err = s.anchor.Issue(id, ed25519.PublicKey(req.PublicKey)); err != nil {
 		return err
 	}
+	faults.Point("join.hc.certified")
 	reply.Anchor = s.anchor.Certificate()
 	reply.Coordinator = s.self.Component
 	reply.Generation = s.self.Generation
@@ -228,22 +251,29 @@ func readLine(r io.Reader, limit int) ([]byte, error) {
 	}
 }
 
-// checkPeer demands the same user and the same user namespace (SO_PEERCRED,
-// unix(7)).
-func checkPeer(c *net.UnixConn) error {
+// peerCred is who is at the other end: who connected, or began to listen
+// (SO_PEERCRED, unix(7)).
+func peerCred(c *net.UnixConn) (*unix.Ucred, error) {
 	rc, err := c.SyscallConn()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	var cred *unix.Ucred
 	var cerr error
 	if err := rc.Control(func(fd uintptr) {
 		cred, cerr = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED)
 	}); err != nil {
-		return err
+		return nil, err
 	}
-	if cerr != nil {
-		return os.NewSyscallError("getsockopt SO_PEERCRED", cerr)
+	return cred, os.NewSyscallError("getsockopt SO_PEERCRED", cerr)
+}
+
+// checkPeer demands the same user, the same user namespace, and none of the
+// programs that are no clients.
+func checkPeer(c *net.UnixConn, noClients []string) error {
+	cred, err := peerCred(c)
+	if err != nil {
+		return err
 	}
 	if int(cred.Uid) != os.Getuid() {
 		return fmt.Errorf("peer is of user %d", cred.Uid)
@@ -255,6 +285,15 @@ func checkPeer(c *net.UnixConn) error {
 	theirs, err := os.Readlink(fmt.Sprintf("/proc/%d/ns/user", cred.Pid))
 	if err != nil || theirs != ours {
 		return errors.New("peer is not in the coordinator's user namespace")
+	}
+	exe, err := os.Stat(fmt.Sprintf("/proc/%d/exe", cred.Pid))
+	if err != nil {
+		return fmt.Errorf("identify peer: %w", err)
+	}
+	for _, name := range noClients {
+		if fi, err := os.Stat(name); err == nil && os.SameFile(fi, exe) {
+			return fmt.Errorf("peer is a process of the sandbox's: %s", filepath.Base(name))
+		}
 	}
 	return nil
 }
@@ -308,7 +347,8 @@ func (s *Server) dispatch(raw *net.UnixConn, c *Conn, typ wire.FrameType, payloa
 // Conn is one authenticated connection. Write methods are safe for concurrent
 // use; Read belongs to one goroutine.
 type Conn struct {
-	t *tls.Conn
+	t       *tls.Conn
+	sockets []claim.File // a client's: where it found the coordinator
 	*wire.FrameReader
 	*wire.FrameWriter
 }
@@ -316,6 +356,9 @@ type Conn struct {
 func newConn(t *tls.Conn) *Conn {
 	return &Conn{t: t, FrameReader: wire.NewFrameReader(t), FrameWriter: wire.NewFrameWriter(t)}
 }
+
+// Peer is the identity of the connection's other side, as its certificate says.
+func (c *Conn) Peer() (identity.Identity, error) { return trust.Peer(c.t.ConnectionState()) }
 
 // Close closes the connection at once; a blocked Read or Write returns.
 func (c *Conn) Close() error { return c.t.NetConn().Close() }

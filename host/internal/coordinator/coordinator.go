@@ -13,9 +13,11 @@ import (
 	"errors"
 	"io"
 	"log/slog"
+	"os"
 	"sync"
 	"time"
 
+	"lazaret.dev/lazaret/host/internal/claim"
 	"lazaret.dev/lazaret/host/internal/control"
 	"lazaret.dev/lazaret/host/internal/generation"
 	"lazaret.dev/lazaret/host/internal/journal"
@@ -23,10 +25,13 @@ import (
 	"lazaret.dev/lazaret/host/internal/spawn"
 	"lazaret.dev/lazaret/host/internal/store"
 	"lazaret.dev/lazaret/host/internal/trust"
+	"lazaret.dev/lazaret/host/internal/vital"
 	"lazaret.dev/lazaret/protocol"
+	"lazaret.dev/lazaret/protocol/faults"
 	"lazaret.dev/lazaret/protocol/findings"
 	"lazaret.dev/lazaret/protocol/identity"
 	"lazaret.dev/lazaret/protocol/launch"
+	"lazaret.dev/lazaret/protocol/trace"
 )
 
 // coordinator is the running Host Coordinator of one generation.
@@ -35,16 +40,19 @@ type coordinator struct {
 	began    time.Time
 	log      *slog.Logger
 	logDir   string
-	reporter *reporter
+	superLog *os.File // the supervisor's
+	reporter *generation.Reporter
 	journal  *journal.Journal
 
 	ids     generation.ComponentIDs
+	dirs    generation.Dirs // set with the plan
 	plan    *launch.Plan
 	lease   io.Closer
 	anchor  *trust.Anchor
 	self    identity.Identity // the Session Coordinator's
 	sandbox session.Sandbox
 	imgEnv  []string
+	signs   vital.Signs // of life
 
 	inbox chan func()   // what the loop is to do
 	done  chan struct{} // closed when the loop has ended
@@ -59,6 +67,7 @@ type coordinator struct {
 
 	// The rest belongs to the loop's goroutine.
 	state       protocol.State
+	trace       *trace.Writer
 	pending     []protocol.Event
 	after       []func() // to do once the pending events are taken
 	answers     map[string]chan answer
@@ -131,7 +140,7 @@ func (hc *coordinator) step(ctx context.Context, e protocol.Event) bool {
 	if err != nil {
 		return hc.illegal(e, err)
 	}
-	hc.log.Debug("event", "event", protocol.EventName(e), "detail", e, "from", hc.state.Phase, "to", next.Phase)
+	hc.trace.Step(hc.state, e, next)
 	switch e := e.(type) {
 	case protocol.Lost:
 		hc.fail(e.Reason, "")
@@ -158,7 +167,7 @@ func (hc *coordinator) step(ctx context.Context, e protocol.Event) bool {
 // a peer that broke the order, or from a bug; either way the generation cannot
 // be trusted any further. For a session it is that session's own affair.
 func (hc *coordinator) illegal(e protocol.Event, err error) bool {
-	hc.log.Error("illegal event", "event", protocol.EventName(e), "phase", hc.state.Phase, "err", err)
+	hc.trace.Illegal(hc.state, e, err)
 	switch e.(type) {
 	case protocol.Attached, protocol.Closed, protocol.Ended, protocol.Lost, protocol.StopRequested:
 		return false
@@ -178,8 +187,9 @@ func (hc *coordinator) fail(text, hint string) {
 func (hc *coordinator) perform(ctx context.Context, eff protocol.Effect) bool {
 	switch eff := eff.(type) {
 	case protocol.RecordIntent:
-		hc.recordIntent(eff)
+		hc.journal.Intent(store.Role(eff.Role))
 	case protocol.LaunchSupervisor:
+		faults.Point("start.hc.supervisor-intended")
 		hc.launch(ctx)
 	case protocol.StartSandbox:
 		hc.startSandbox()
@@ -190,7 +200,9 @@ func (hc *coordinator) perform(ctx context.Context, eff protocol.Effect) bool {
 	case protocol.Publish:
 		hc.publish(ctx)
 	case protocol.Admit:
+		faults.Point("join.hc.admitting")
 		hc.journal.Admitted(eff.Session, hc.interactive[eff.Session])
+		faults.Point("join.hc.admitted")
 		hc.answer(eff.Session, answer{admitted: true})
 	case protocol.Refuse:
 		delete(hc.sessions, eff.Session)
@@ -198,8 +210,11 @@ func (hc *coordinator) perform(ctx context.Context, eff protocol.Effect) bool {
 	case protocol.EndSession:
 		hc.endSession(ctx, eff.Session)
 	case protocol.Withdraw:
+		faults.Point("end.hc.withdrawing")
 		hc.server.Withdraw()
+		faults.Point("end.hc.withdrawn")
 		hc.journal.Withdrawn(hc.state.Phase)
+		faults.Point("end.hc.withdrawal-row")
 	case protocol.EndAll:
 		hc.endAll(eff)
 	case protocol.StopSupervisor:
@@ -209,14 +224,6 @@ func (hc *coordinator) perform(ctx context.Context, eff protocol.Effect) bool {
 		return true
 	}
 	return false
-}
-
-// recordIntent puts a role's intent on record before what may make it. The
-// publication is not a participant: it has a table of its own.
-func (hc *coordinator) recordIntent(eff protocol.RecordIntent) {
-	if eff.Role != protocol.RolePublication {
-		hc.journal.Intent(store.Role(eff.Role))
-	}
 }
 
 // lose reports a failure of the loop's own work.
@@ -229,22 +236,37 @@ func (hc *coordinator) lose(c protocol.Component, err error) {
 func (hc *coordinator) issueTrust(ctx context.Context) {
 	server, err := control.Listen(ctx, hc.req.RuntimeDir, hc.self, hc.anchor, control.Handlers{
 		Open: hc.serve, Status: hc.status, Stop: hc.stopFor, Ignored: hc.ignored,
+		// Exec clients are in the coordinator's own user namespace, as is a
+		// supervisor's first stage.
+		NoClients: []string{hc.req.Tools.Runsc, hc.req.Tools.Supervisor},
 	})
 	if err != nil {
 		hc.lose(protocol.ComponentSandbox, err)
 		return
 	}
 	hc.server = server
+	faults.Point("start.hc.bound")
 	hc.pending = append(hc.pending, protocol.TrustIssued{})
 }
 
 func (hc *coordinator) publish(ctx context.Context) {
-	if err := hc.server.Publish(); err != nil {
+	faults.Point("start.hc.publishing")
+	err := hc.journal.Claimed(store.RolePublication, store.Ownership{Files: claim.Identities(hc.server.Sockets())})
+	faults.Point("start.hc.publication-claimed")
+	if err == nil {
+		err = hc.server.Publish()
+	}
+	if err != nil {
+		hc.fail(err.Error(), hintOf(err))
 		hc.lose(protocol.ComponentSandbox, err)
 		return
 	}
+	faults.Point("start.hc.published")
 	hc.pending = append(hc.pending, protocol.Published{})
-	hc.after = append(hc.after, hc.reporter.ready)
+	hc.after = append(hc.after, func() {
+		faults.Point("start.hc.publication-row")
+		hc.reporter.Ready()
+	})
 	hc.tasks.Go(func() { hc.keepHouse(ctx) })
 	hc.tasks.Go(func() {
 		select {
@@ -266,6 +288,7 @@ func (hc *coordinator) answer(id string, a answer) {
 func (hc *coordinator) endAll(eff protocol.EndAll) {
 	hc.ending = eff
 	close(hc.over)
+	faults.Point("stop.hc.ending")
 	for _, s := range hc.sessions {
 		s.cancel()
 	}
@@ -279,18 +302,26 @@ func (hc *coordinator) release() {
 	default:
 		close(hc.over)
 	}
+	faults.Point("end.hc.releasing")
 	if hc.lease != nil {
 		if err := hc.lease.Close(); err != nil {
 			hc.log.Error("cannot release the prepared-lower lease", "err", err)
 		}
 	}
+	faults.Point("end.hc.lease-file")
+	// What is on record goes before its record does.
+	if hc.server != nil {
+		hc.server.Withdraw()
+	}
+	if err := hc.dirs.Leave(hc.req.RuntimeDir, hc.req.Generation); err != nil {
+		hc.log.Error("cannot clear the runtime directory", "err", err)
+	}
+	faults.Point("end.hc.cleared")
 	outcome := "ended"
 	if hc.failure != nil {
 		outcome = hc.failure.text
 	}
 	hc.journal.Ended(outcome)
-	if err := generation.ClearRuntime(hc.req.RuntimeDir); err != nil {
-		hc.log.Error("cannot clear the runtime directory", "err", err)
-	}
-	hc.log.Info("generation over", "outcome", outcome)
+	faults.Point("end.hc.ended")
+	hc.trace.Over(outcome)
 }

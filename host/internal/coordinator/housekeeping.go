@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"lazaret.dev/lazaret/host/internal/image"
 	"lazaret.dev/lazaret/host/internal/tidy"
 )
 
@@ -29,6 +30,9 @@ func (hc *coordinator) keepHouse(ctx context.Context) {
 	}
 	if err := tidy.DeadTransients(ctx, hc.req.Runner(), hc.req.Transients(), hc.req.Generation); err != nil && ctx.Err() == nil {
 		hc.log.Warn("cannot remove what dead generations have left", "err", err)
+	}
+	if _, err := image.Reclaim(ctx, hc.req.Domain.DataRoot, hc.req.Runner()); err != nil && ctx.Err() == nil {
+		hc.log.Warn("cannot remove what dead preparations of images have left", "err", err)
 	}
 	tidy.BoundLogs(ctx, hc.logDir, hc.log)
 }

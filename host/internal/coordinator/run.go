@@ -13,10 +13,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"lazaret.dev/lazaret/host/internal/config"
 	"lazaret.dev/lazaret/host/internal/generation"
 	"lazaret.dev/lazaret/host/internal/journal"
-	"lazaret.dev/lazaret/host/internal/netpolicy"
+	"lazaret.dev/lazaret/host/internal/lower"
 	"lazaret.dev/lazaret/host/internal/plan"
 	"lazaret.dev/lazaret/host/internal/recovery"
 	"lazaret.dev/lazaret/host/internal/session"
@@ -25,7 +24,9 @@ import (
 	"lazaret.dev/lazaret/host/internal/trust"
 	"lazaret.dev/lazaret/protocol"
 	pc "lazaret.dev/lazaret/protocol/control"
+	"lazaret.dev/lazaret/protocol/faults"
 	"lazaret.dev/lazaret/protocol/identity"
+	"lazaret.dev/lazaret/protocol/trace"
 	"lazaret.dev/lazaret/protocol/wire"
 )
 
@@ -59,11 +60,13 @@ func Main() error {
 	ctx, cancel := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
 	defer cancel()
 
-	r := &reporter{seq: seq}
+	faults.Point("start.hc.entered")
+	r := generation.NewReporter(seq)
+	logDir := ""
 	req, err := receiveRequest(seq)
 	if err == nil {
-		r.logDir = req.LogDir
-		go watchStarter(seq, r, cancel) // ends when the handshake does
+		logDir = req.LogDir
+		go r.Watch(cancel) // ends when the handshake does
 		err = serveGeneration(ctx, req, lock, log, r)
 		if ctx.Err() != nil && errors.Is(err, context.Canceled) {
 			err = errAsked // whatever step it was that noticed
@@ -71,7 +74,7 @@ func Main() error {
 	}
 	if err != nil {
 		log.Error("coordinator failed", "err", err)
-		r.failed(err.Error(), hintOf(err))
+		r.Failed(err.Error(), hintOf(err), logDir)
 	}
 	return err
 }
@@ -91,28 +94,14 @@ func receiveRequest(seq *wire.Seq) (*generation.Request, error) {
 	return generation.DecodeRequest(p.Files[0], hdr.Size)
 }
 
-// watchStarter ends a start whose CLI has gone: nobody waits for it any more.
-func watchStarter(seq *wire.Seq, r *reporter, cancel context.CancelFunc) {
-	for {
-		p, err := seq.Recv()
-		if err != nil {
-			break
-		}
-		p.CloseFiles()
-	}
-	r.mu.Lock()
-	over := r.over
-	r.mu.Unlock()
-	if !over {
-		cancel()
-	}
-}
-
 // serveGeneration prepares, runs and ends one generation.
-func serveGeneration(ctx context.Context, req *generation.Request, lock *os.File, log *slog.Logger, r *reporter) error {
+func serveGeneration(ctx context.Context, req *generation.Request, lock *os.File, log *slog.Logger, r *generation.Reporter) error {
+	// The starter has made it. What is in it after a failure is for recovery.
+	defer generation.RemoveRuntime(req.RuntimeDir) //nolint:errcheck // there is nothing to remove, as a rule
 	if err := generation.NoteHolder(lock, generation.Holder{PID: os.Getpid(), Since: time.Now(), RuntimeDir: req.RuntimeDir}); err != nil {
 		return err
 	}
+	faults.Point("start.hc.holder-noted")
 	if err := spawn.RaiseFileLimit(); err != nil {
 		return err
 	}
@@ -121,23 +110,28 @@ func serveGeneration(ctx context.Context, req *generation.Request, lock *os.File
 		return err
 	}
 	defer st.Close()
-	if err := recovery.Recover(ctx, st, req, log); err != nil {
-		return err
-	}
-	if err := generation.EmptyRuntime(req.RuntimeDir); err != nil {
-		return err
-	}
-	hc, err := begin(ctx, req, st, log, r)
+	faults.Point("start.hc.store-open")
+	tr := trace.New(log)
+	state, err := recovery.Recover(ctx, recovery.Domain{
+		ID: req.Domain.ID, DataRoot: req.Domain.DataRoot, Root: req.Domain.DomainDir, RuntimeDirs: []string{req.RuntimeDir},
+	}, st, tr, log, nil)
 	if err != nil {
 		return err
 	}
-	defer r.supervisorLog.Close()
+	faults.Point("recover.hc.ended")
+	hc, err := begin(ctx, req, state, tr, st, log, r)
+	if err != nil {
+		return err
+	}
+	defer hc.superLog.Close()
 	hc.loop(ctx)
 	if hc.server != nil {
 		hc.server.Close(closeGrace)
 	}
 	hc.tasks.Wait()
+	faults.Point("end.hc.leaving")
 	hc.leave() //nolint:contextcheck // it cleans up after a cancelled context too
+	faults.Point("end.hc.left")
 	if hc.failure != nil {
 		return &startError{*hc.failure}
 	}
@@ -154,11 +148,11 @@ func (e *startError) Error() string { return e.text }
 func (e *startError) Hint() string  { return e.hint }
 
 // begin makes a generation and puts it on record, before anything of it exists.
-func begin(ctx context.Context, req *generation.Request, st *store.Store, log *slog.Logger, r *reporter) (*coordinator, error) {
+func begin(ctx context.Context, req *generation.Request, state protocol.State, tr *trace.Writer, st *store.Store, log *slog.Logger, r *generation.Reporter) (*coordinator, error) {
 	hc := &coordinator{
 		req: *req, began: time.Now(), log: log, logDir: req.LogDir, reporter: r,
 		inbox: make(chan func()), done: make(chan struct{}), over: make(chan struct{}),
-		state: protocol.Initial(), answers: map[string]chan answer{},
+		state: state, trace: tr, answers: map[string]chan answer{},
 		sessions: map[string]*served{}, interactive: map[string]bool{},
 	}
 	var err error
@@ -176,18 +170,21 @@ func begin(ctx context.Context, req *generation.Request, st *store.Store, log *s
 	if err != nil {
 		return nil, err
 	}
-	if r.supervisorLog, err = generation.OpenLog(filepath.Join(req.LogDir, "supervisor.log")); err != nil {
+	if hc.superLog, err = generation.OpenLog(filepath.Join(req.LogDir, "supervisor.log")); err != nil {
 		return nil, err
 	}
 	if err := st.BeginGeneration(ctx, store.New{
 		ID: req.Generation, Phase: protocol.Starting, BootID: self.BootID, ConfigFingerprint: req.Fingerprint(),
 		CoordinatorID: hc.ids.Coordinator, SandboxID: hc.ids.Sandbox, NetworkID: hc.ids.Network,
+		RuntimeDir: req.RuntimeDir,
 	}); err != nil {
-		_ = r.supervisorLog.Close()
+		_ = hc.superLog.Close()
 		return nil, err
 	}
+	faults.Point("start.hc.begun")
 	hc.journal = journal.New(st, log, req.Generation, hc.publication)
 	hc.journal.Intent(store.RoleCoordinator)
+	faults.Point("start.hc.self-intended")
 	hc.journal.Owned(store.RoleCoordinator, store.Ownership{Proc: &self})
 	return hc, nil
 }
@@ -195,69 +192,58 @@ func begin(ctx context.Context, req *generation.Request, st *store.Store, log *s
 // furnish makes what the launch plan needs: the policy, the prepared lower and
 // its lease, the directories. It runs beside the supervisor's start.
 func (hc *coordinator) furnish(ctx context.Context) error {
-	net, err := derivePolicy(&hc.req.Domain)
+	net, err := plan.Policy(&hc.req.Domain, hc.reporter.Warn)
 	if err != nil {
 		return err
 	}
-	for _, w := range net.Warnings {
-		hc.reporter.warn(w)
+	git, err := plan.Git(ctx, &hc.req, hc.reporter.Warn)
+	if err != nil {
+		return err
 	}
-	img, err := prepareImage(ctx, &hc.req, hc.reporter)
+	img, err := lower.Prepare(ctx, &hc.req, hc.reporter.Progress, hc.reporter.Warn)
 	if err != nil {
 		return err
 	}
 	hc.imgEnv = img.Config.Env
-	if err := hc.acquire(ctx, img); err != nil {
+	if err := hc.acquire(ctx, img.ID); err != nil {
 		return err
 	}
-	if hc.plan, err = plan.Build(&hc.req, hc.ids, img.Prepared, net); err != nil {
+	faults.Point("start.hc.leased")
+	if hc.dirs, err = generation.StageDirs(hc.req.RuntimeDir, hc.req.Generation); err != nil {
 		return err
 	}
+	faults.Point("start.hc.staged")
+	if hc.plan, err = plan.Build(&hc.req, hc.ids, hc.dirs, img, net, git); err != nil {
+		return err
+	}
+	faults.Point("start.hc.planned")
 	hc.sandbox = session.Sandbox{Runsc: hc.req.Tools.Runsc, StateDir: hc.plan.Runsc.StateDir, ID: hc.plan.SandboxID}
 	return nil
 }
 
 // acquire takes the prepared-lower lease. It is in the store before its file is
 // written, and the file is on the disk before anything is mounted (FR-22).
-func (hc *coordinator) acquire(ctx context.Context, img *preparedImage) error {
-	path, err := img.leasePath(&hc.req)
+func (hc *coordinator) acquire(ctx context.Context, prepared string) error {
+	path, err := lower.LeasePath(&hc.req, prepared)
 	if err != nil {
 		return err
 	}
-	if err := hc.journal.Leased(img.ID, path); err != nil {
+	if err := hc.journal.Leased(prepared, path); err != nil {
 		return err
 	}
-	hc.lease, err = img.acquire(ctx, &hc.req)
-	return err
+	faults.Point("start.hc.lease-row")
+	lease, err := lower.Acquire(ctx, &hc.req, prepared)
+	if err != nil {
+		return err
+	}
+	hc.lease = lease
+	return nil
 }
 
 // publication describes the control socket for the store.
-func (hc *coordinator) publication() (store.Publication, error) {
-	path := filepath.Join(hc.req.RuntimeDir, pc.ControlSocket)
-	var st unix.Stat_t
-	if err := unix.Lstat(path, &st); err != nil {
-		return store.Publication{}, &os.PathError{Op: "lstat", Path: path, Err: err}
-	}
+func (hc *coordinator) publication() store.Publication {
+	s := hc.server.Sockets()[0]
 	return store.Publication{
-		Socket: path, Inode: store.Inode{Dev: st.Dev, Ino: st.Ino},
-		TrustFingerprint: trust.Digest(hc.anchor.Certificate()),
-	}, nil
-}
-
-// derivePolicy derives the generation's network policy from the configuration
-// and what is found on this host now (FR-19).
-func derivePolicy(d *config.Domain) (*netpolicy.Derived, error) {
-	facts, err := netpolicy.Gather(netpolicy.Machine{})
-	if err != nil {
-		return nil, err
-	}
-	return netpolicy.Derive(NetworkRules(d.Profile, d.Network), facts)
-}
-
-// NetworkRules are a profile's configured prefixes as rules.
-func NetworkRules(profile string, n config.Network) netpolicy.Rules {
-	return netpolicy.Rules{
-		Profile: profile, DefaultAllow: n.DefaultAllow, DefaultDeny: n.DefaultDeny,
-		AllowEgress: n.AllowEgress, DenyEgress: n.DenyEgress,
+		Socket: s.Path, Inode: store.Inode{Dev: s.Dev, Ino: s.Ino}, TrustFingerprint: trust.Digest(hc.anchor.Certificate()),
 	}
 }

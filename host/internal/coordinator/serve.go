@@ -13,6 +13,7 @@ import (
 	"lazaret.dev/lazaret/host/internal/session"
 	"lazaret.dev/lazaret/protocol"
 	pc "lazaret.dev/lazaret/protocol/control"
+	"lazaret.dev/lazaret/protocol/faults"
 )
 
 const (
@@ -26,6 +27,10 @@ const (
 
 	// lossGrace is how long the news of a lost sandbox may take to arrive.
 	lossGrace = 300 * time.Millisecond
+
+	// newsGrace is how long the news of a death that can be seen already may take
+	// to arrive.
+	newsGrace = 2 * time.Second
 
 	// statusStopped is what a session exits with that a stop of the Domain has
 	// ended: 128 + SIGTERM.
@@ -60,6 +65,11 @@ type answer struct {
 // returns the connection closes, which is what the client waits for: for the
 // last session that is after the teardown.
 func (hc *coordinator) serve(ctx context.Context, c *control.Conn, req pc.OpenRequest) {
+	peer, err := c.Peer()
+	if err != nil {
+		hc.log.Error("cannot tell who the client is", "err", err)
+		return
+	}
 	id, err := control.NewID()
 	if err != nil {
 		hc.log.Error("cannot make a session id", "err", err)
@@ -67,8 +77,9 @@ func (hc *coordinator) serve(ctx context.Context, c *control.Conn, req pc.OpenRe
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
+	hc.awaitNews()
 	s := &served{id: id, conn: c, cancel: cancel, closed: make(chan struct{}), argv: req.Argv, since: time.Now()}
-	if a := hc.register(s, req); !a.admitted {
+	if a := hc.register(s, peer.Generation, req); !a.admitted {
 		refused := pc.Refused{Why: a.why}
 		if a.why == protocol.RefusedFingerprint {
 			refused.Detail = hc.req.Differences(req.Shape)
@@ -77,9 +88,11 @@ func (hc *coordinator) serve(ctx context.Context, c *control.Conn, req pc.OpenRe
 		return
 	}
 	exit := hc.run(ctx, s, req)
+	faults.Point("session.hc.command-ended")
 	c.SetWriteDeadline(time.Now().Add(flushGrace))
 	_ = c.WriteJSON(pc.FrameExit, exit) // the client may be gone; that is its right
-	hc.post(protocol.Closed{Session: id})
+	faults.Point("session.hc.exit-sent")
+	hc.close(id)
 	select {
 	case <-s.closed:
 	case <-hc.done:
@@ -97,20 +110,47 @@ func (hc *coordinator) serve(ctx context.Context, c *control.Conn, req pc.OpenRe
 	}
 }
 
-// register asks the loop for admission.
-func (hc *coordinator) register(s *served, req pc.OpenRequest) answer {
+// register asks the loop for admission of a client, whose certificate is of the
+// given generation.
+func (hc *coordinator) register(s *served, generation string, req pc.OpenRequest) answer {
 	ch := make(chan answer, 1)
 	hc.do(func() {
 		hc.sessions[s.id] = s
 		hc.answers[s.id] = ch
 		hc.interactive[s.id] = req.TTY
-		hc.pending = append(hc.pending, protocol.Register{Session: s.id, Generation: hc.req.Generation, Fingerprint: req.Fingerprint})
+		hc.pending = append(hc.pending, protocol.Register{Session: s.id, Generation: generation, Fingerprint: req.Fingerprint})
 	})
 	select {
 	case a := <-ch:
 		return a
 	case <-hc.done:
 		return answer{why: protocol.RefusedNotReady}
+	}
+}
+
+// close deregisters a session, unless that is done: its client may leave and its
+// command end at once.
+func (hc *coordinator) close(id string) {
+	hc.do(func() {
+		if _, open := hc.sessions[id]; open {
+			hc.pending = append(hc.pending, protocol.Closed{Session: id})
+		}
+	})
+}
+
+// awaitNews waits for the generation's end where something is dead that it
+// cannot live without: its death is seen here before it is reported, and a
+// session that were admitted meanwhile would fail with it. A client that is
+// refused looks once more, and finds the next generation.
+func (hc *coordinator) awaitNews() {
+	if hc.signs.Alive() {
+		return
+	}
+	faults.Point("lost.hc.foreseen")
+	select {
+	case <-hc.over:
+	case <-hc.done:
+	case <-time.After(newsGrace):
 	}
 }
 
@@ -127,12 +167,14 @@ func (hc *coordinator) run(ctx context.Context, s *served, req pc.OpenRequest) p
 		ID: s.id, Argv: req.Argv, Env: session.Environment(hc.imgEnv, hc.plan.Files.CABundle != "", req.Env), Cwd: plan.GuestWorkspace, TTY: req.TTY, Size: req.Size,
 	}, output{s.conn})
 	if err != nil {
+		hc.awaitNews() // what the sandbox's end does to a start is no fault of the command's
 		if exit, over := hc.overExit(); over {
 			return exit
 		}
 		hc.log.Error("cannot start a session's command", "session", s.id, "err", err)
 		return pc.Exit{Failed: true, Reason: "cannot start the command: " + err.Error(), Log: hc.logDir}
 	}
+	faults.Point("join.hc.command-started")
 	s.sess = sess
 	hc.post(protocol.Attached{Session: s.id})
 
@@ -153,7 +195,7 @@ func (hc *coordinator) run(ctx context.Context, s *served, req pc.OpenRequest) p
 	case <-left:
 		// The client has gone, and its session with it: the loop deregisters it
 		// and ends its processes, whereupon the exec client sees its end.
-		hc.post(protocol.Closed{Session: s.id})
+		hc.close(s.id)
 	case <-ctx.Done():
 		// The end does not wait for a client that does not read.
 		s.conn.SetWriteDeadline(time.Now().Add(flushGrace))
@@ -234,9 +276,11 @@ func (hc *coordinator) endSession(ctx context.Context, id string) {
 	}
 	close(s.closed)
 	hc.tasks.Go(func() {
+		faults.Point("session.hc.closed")
 		if err := s.sess.End(context.WithoutCancel(ctx)); err != nil {
 			hc.log.Warn("cannot end a session's processes", "session", id, "err", err)
 		}
+		faults.Point("session.hc.processes-ended")
 		hc.post(protocol.Ended{Session: id})
 	})
 }

@@ -6,6 +6,7 @@ import (
 	"lazaret.dev/lazaret/host/internal/spawn"
 	"lazaret.dev/lazaret/protocol"
 	pc "lazaret.dev/lazaret/protocol/control"
+	"lazaret.dev/lazaret/protocol/faults"
 	"lazaret.dev/lazaret/protocol/isolation"
 )
 
@@ -48,17 +49,19 @@ func (hc *coordinator) ignored(ctx context.Context, req isolation.Request) isola
 	})
 	select {
 	case super := <-serving:
-		if super != nil {
-			return super.Ask(ctx, req)
-		}
+		return super.Ask(ctx, req)
 	case <-hc.done:
+		return (*spawn.Supervisor)(nil).Ask(ctx, req)
 	}
-	return isolation.Answer{Error: spawn.Ending}
 }
 
 // stopFor ends the generation for a client that asks for it. Sessions are told
 // who that was.
 func (hc *coordinator) stopFor(ctx context.Context, req pc.StopRequest) {
+	faults.Point("stop.hc.asked")
+	if req.Generation != hc.req.Generation {
+		return // what was to end has ended
+	}
 	hc.post(protocol.StopRequested{Reason: "the Domain was stopped by " + req.By})
 	select {
 	case <-hc.done:

@@ -4,12 +4,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"time"
 
+	"lazaret.dev/lazaret/host/internal/claim"
+	"lazaret.dev/lazaret/host/internal/generation"
 	"lazaret.dev/lazaret/host/internal/spawn"
 	"lazaret.dev/lazaret/host/internal/store"
 	"lazaret.dev/lazaret/protocol"
 	pc "lazaret.dev/lazaret/protocol/control"
+	"lazaret.dev/lazaret/protocol/faults"
 	"lazaret.dev/lazaret/protocol/findings"
 	"lazaret.dev/lazaret/protocol/handoff"
 	"lazaret.dev/lazaret/protocol/netpolicy"
@@ -25,15 +29,9 @@ func (hc *coordinator) launch(ctx context.Context) {
 	furnished := make(chan error, 1)
 	hc.tasks.Go(func() { furnished <- hc.furnish(ctx) })
 	hc.tasks.Go(func() {
-		super, err := spawn.Supervise(ctx, hc.req.Tools.Supervisor, hc.req.Mapping, hc.reporter.supervisorLog)
+		super, err := spawn.Supervise(ctx, hc.req.Tools.Supervisor, hc.req.Mapping, hc.req.Generation, hc.superLog)
 		if ferr := <-furnished; ferr != nil {
 			err = ferr // what the user can mend comes first
-		}
-		if err == nil {
-			err = super.SendPlan(hc.plan)
-		}
-		if err != nil && super != nil {
-			super.Kill()
 		}
 		hc.do(func() { hc.launched(super, err) })
 	})
@@ -41,20 +39,45 @@ func (hc *coordinator) launch(ctx context.Context) {
 
 // launched continues on the loop once the supervisor has its plan, or has not.
 func (hc *coordinator) launched(super *spawn.Supervisor, err error) {
+	if err == nil {
+		err = hc.settle(super)
+	}
 	if err != nil {
+		if super != nil {
+			super.Kill()
+		}
 		hc.fail(err.Error(), hintOf(err))
 		hc.pending = append(hc.pending, protocol.SupervisorGone{Generation: hc.req.Generation, Reason: err.Error()})
 		return
 	}
 	hc.super = super
-	hello := super.Hello()
-	hc.journal.Owned(store.RoleSupervisor, store.Ownership{Proc: &hello.Proc, MntNS: hello.MntNS})
 	hc.pending = append(hc.pending, protocol.SupervisorStarted{Generation: hc.req.Generation}, protocol.Leased{Prepared: hc.plan.Rootfs.PreparedID})
-	hc.reporter.phase(pc.PhaseNetwork)
+	hc.reporter.Progress(pc.Progress{Phase: pc.PhaseNetwork})
 	hc.tasks.Go(func() { hc.receive(super) })
 	if hc.state.Phase != protocol.Starting {
 		hc.stopSupervisor() // the generation was ended while the supervisor started
 	}
+}
+
+// settle puts the supervisor on record, with the directories that it is going
+// to use, and hands its plan over. Until then it holds nothing but namespaces,
+// and ends with its lease: one that is not on record can harm nobody.
+func (hc *coordinator) settle(super *spawn.Supervisor) error {
+	hello := super.Hello()
+	err := hc.journal.Claimed(store.RoleSupervisor, store.Ownership{
+		Proc: &hello.Proc, MntNS: hello.MntNS, Files: claim.Identities(hc.dirs.Files()),
+	})
+	if err != nil {
+		return err
+	}
+	faults.Point("start.hc.supervisor-owned")
+	if err := hc.dirs.Settle(hc.req.Generation); err != nil {
+		return err
+	}
+	faults.Point("start.hc.settled")
+	err = super.SendPlan(hc.plan)
+	faults.Point("start.hc.plan-sent")
+	return err
 }
 
 // receive turns the supervisor's messages into work for the loop, until the
@@ -77,20 +100,31 @@ func (hc *coordinator) supervisorMessage(msg any) {
 	switch m := msg.(type) {
 	case handoff.AnchorReady:
 		hc.journal.Owned(store.RoleAnchor, store.Ownership{MountIDs: m.MountIDs, PreparedID: hc.plan.Rootfs.PreparedID})
+		faults.Point("start.hc.anchor-owned")
 		post(protocol.AnchorMounted{Generation: id})
 	case handoff.NetworkReady:
 		if err := hc.checkReadiness(m); err != nil {
 			hc.lose(protocol.ComponentNetwork, err)
 			return
 		}
-		hc.journal.Owned(store.RoleHelper, store.Ownership{Proc: &m.Slirp})
+		hc.ownProcess(store.RoleHelper, store.Ownership{Proc: &m.Slirp})
+		faults.Point("start.hc.helper-owned")
 		hc.journal.Owned(store.RoleNetwork, store.Ownership{NetNS: m.NetNS, NetworkFingerprint: m.Fingerprint})
+		faults.Point("start.hc.network-owned")
 		post(protocol.HelperStarted{Generation: id})
 		post(protocol.NetworkReady{Generation: id, Network: hc.plan.NetworkID, Readiness: m.Fingerprint})
 	case handoff.SandboxReady:
-		hc.journal.Owned(store.RoleSandbox, store.Ownership{Proc: &m.Runsc})
+		hc.ownProcess(store.RoleSandbox, store.Ownership{Proc: &m.Runsc})
+		hc.tasks.Go(func() {
+			socket := filepath.Join(hc.req.RuntimeDir, generation.RunscSocket(hc.sandbox.ID))
+			if err := hc.signs.Sandbox(hc.sandbox.StateDir, socket); err != nil {
+				hc.log.Warn("cannot look at the sandbox", "err", err)
+			}
+		})
+		faults.Point("start.hc.sandbox-owned")
 		post(protocol.SandboxStarted{Generation: id})
 	case handoff.HelperLost:
+		faults.Point("lost.hc.told")
 		post(protocol.Lost{Generation: id, Component: component(m.Component), Reason: m.Reason})
 	case handoff.Failed:
 		hc.fail(m.Error, m.Hint)
@@ -100,6 +134,12 @@ func (hc *coordinator) supervisorMessage(msg any) {
 	case handoff.Stopped:
 		post(protocol.ComponentStopped{Generation: id, Component: component(m.Component)})
 	}
+}
+
+// ownProcess records a process without which the generation cannot live.
+func (hc *coordinator) ownProcess(role store.Role, o store.Ownership) {
+	hc.signs.Process(*o.Proc)
+	hc.journal.Owned(role, o)
 }
 
 // component translates the handoff's names; its mounts are the protocol's
@@ -135,7 +175,8 @@ func (hc *coordinator) checkReadiness(m handoff.NetworkReady) error {
 }
 
 func (hc *coordinator) startSandbox() {
-	hc.reporter.phase(pc.PhaseSandbox)
+	faults.Point("start.hc.gate")
+	hc.reporter.Progress(pc.Progress{Phase: pc.PhaseSandbox})
 	if err := hc.super.StartSandbox(); err != nil {
 		hc.lose(protocol.ComponentSandbox, fmt.Errorf("start the sandbox: %w", err))
 	}
@@ -148,7 +189,9 @@ func (hc *coordinator) stopSupervisor() {
 	if super == nil {
 		return // launched sees that the generation is over
 	}
+	faults.Point("end.hc.stopping")
 	_ = super.Stop() // its error is the lease's end, which is reported as such
+	faults.Point("end.hc.stop-sent")
 	hc.tasks.Go(func() {
 		select {
 		case <-hc.done:

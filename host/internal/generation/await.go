@@ -8,6 +8,7 @@ import (
 
 	"lazaret.dev/lazaret/host/internal/spawn"
 	"lazaret.dev/lazaret/protocol/control"
+	"lazaret.dev/lazaret/protocol/faults"
 	"lazaret.dev/lazaret/protocol/wire"
 )
 
@@ -33,6 +34,7 @@ func AwaitReady(ctx context.Context, seq *wire.Seq, req *Request, s Starter) err
 	if err := seq.Send(control.KindStart, control.StartHeader{Version: RequestVersion, Size: int64(len(b))}, f); err != nil {
 		return fmt.Errorf("start coordinator: %w", err)
 	}
+	faults.Point("start.cli.request-sent")
 	stop := context.AfterFunc(ctx, func() { _ = seq.Close() })
 	defer stop()
 	for {
@@ -61,6 +63,7 @@ func AwaitReady(ctx context.Context, seq *wire.Seq, req *Request, s Starter) err
 			}
 			s.Notice(v.Text)
 		case control.KindReady:
+			faults.Point("start.cli.ready")
 			return nil
 		case control.KindFailed:
 			var v control.StartFailed

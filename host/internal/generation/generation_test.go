@@ -10,9 +10,9 @@ import (
 	"testing"
 	"time"
 
+	"lazaret.dev/lazaret/host/internal/claim"
 	"lazaret.dev/lazaret/host/internal/config"
 	"lazaret.dev/lazaret/host/internal/generation"
-	"lazaret.dev/lazaret/protocol/control"
 )
 
 func TestIDsSortByTimeAndAreUnique(t *testing.T) {
@@ -61,46 +61,87 @@ func TestRequestIsReadStrictly(t *testing.T) {
 
 // What a generation has put into its runtime directory goes with it; what
 // somebody else has put there stays, and keeps the directory.
-func TestClearRuntime(t *testing.T) {
+func TestRuntimeDirectories(t *testing.T) {
+	const id = "g0123456789abcdef01234"
 	dir := filepath.Join(t.TempDir(), "domain")
-	fill := func() {
+	settle := func() generation.Dirs {
 		t.Helper()
-		for _, d := range []string{generation.RunscDir + "/sub", generation.ScratchDir} {
-			if err := os.MkdirAll(filepath.Join(dir, d), 0o700); err != nil {
-				t.Fatal(err)
-			}
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			t.Fatal(err)
 		}
-		for _, f := range []string{control.ControlSocket, "." + control.EnrollSocket, generation.RunscDir + "/sub/state"} {
-			if err := os.WriteFile(filepath.Join(dir, f), nil, 0o600); err != nil {
-				t.Fatal(err)
-			}
+		if err := generation.CheckRuntime(dir); err != nil {
+			t.Fatal(err)
 		}
+		d, err := generation.StageDirs(dir, id)
+		if err == nil {
+			err = d.Settle(id)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(d.Runsc.Path, "state"), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return d
 	}
-	fill()
-	if err := generation.ClearRuntime(dir); err != nil {
+	leave := func(d generation.Dirs) error {
+		return d.Leave(dir, id)
+	}
+	if err := leave(settle()); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := os.Lstat(dir); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("the directory is left: %v", err)
 	}
-	if err := generation.ClearRuntime(dir); err != nil {
+	if err := leave(generation.Dirs{}); err != nil {
 		t.Errorf("nothing to clear: %v", err)
 	}
 
-	fill()
+	d := settle()
 	foreign := filepath.Join(dir, "notes")
-	kept := filepath.Join(dir, generation.ScratchDir, "something")
-	for _, f := range []string{foreign, kept} {
+	kept := filepath.Join(d.Scratch.Path, "something")
+	replaced := filepath.Join(d.Runsc.Path, "mine")
+	if err := os.Rename(d.Runsc.Path, filepath.Join(dir, "moved")); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Mkdir(d.Runsc.Path, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range []string{foreign, kept, replaced} {
 		if err := os.WriteFile(f, []byte("mine"), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := generation.ClearRuntime(dir); err == nil {
+	if err := leave(d); err == nil {
 		t.Error("a scratch directory that is not empty was passed over in silence")
 	}
-	for _, f := range []string{foreign, kept} {
+	for _, f := range []string{foreign, kept, replaced} {
 		if b, err := os.ReadFile(f); err != nil || string(b) != "mine" {
 			t.Errorf("%s: %q, %v", f, b, err)
 		}
+	}
+
+	// A generation that finds the places taken replaces nothing.
+	var taken *claim.TakenError
+	if err := generation.CheckRuntime(dir); !errors.As(err, &taken) {
+		t.Errorf("CheckRuntime = %v", err)
+	}
+	const other = "g0123456789abcdef56789"
+	staged, err := generation.StageDirs(dir, other)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := staged.Settle(other); !errors.As(err, &taken) || taken.Path != d.Runsc.Path {
+		t.Errorf("Settle = %v", err)
+	}
+	if err := leave(staged); err != nil {
+		t.Error(err)
+	}
+	if err := generation.RemoveStaged(dir, other); err != nil {
+		t.Error(err)
+	}
+	left, err := filepath.Glob(filepath.Join(dir, ".g*"))
+	if err != nil || len(left) != 0 {
+		t.Errorf("staged directories are left: %q, %v", left, err)
 	}
 }

@@ -18,6 +18,7 @@ type Tools struct {
 	Runsc       string
 	Supervisor  string
 	Escalate    string
+	Git         string // the host may have none
 }
 
 // Locate finds the tools: our own beside the running lazaret
@@ -35,6 +36,7 @@ func Locate(e Env) Tools {
 		NewUIDMap:   e.lookPath("newuidmap"),
 		NewGIDMap:   e.lookPath("newgidmap"),
 		Slirp4netns: e.lookPath("slirp4netns"),
+		Git:         e.lookPath("git"),
 		Supervisor:  own("lazaret-supervisor"),
 		Escalate:    own("lazaret-escalate"),
 		Runsc:       own("runsc"),

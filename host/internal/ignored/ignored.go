@@ -111,7 +111,13 @@ func atRest(ctx context.Context, d *config.Domain, root paths.DomainRoot, req is
 	if err != nil {
 		return nil, err
 	}
-	b, err := json.Marshal(isolation.AtRest{Request: req, View: view, Workspace: d.Workspace})
+	git, err := plan.Git(ctx, &generation.Request{Domain: *d, Tools: facts.Tools}, func(string) {})
+	if err != nil {
+		return nil, err
+	}
+	b, err := json.Marshal(isolation.AtRest{
+		Request: req, View: view, Workspace: d.Workspace, HostGit: git.Host, Excludes: git.Excludes,
+	})
 	if err != nil {
 		return nil, fmt.Errorf("ask about ignored paths: %w", err)
 	}

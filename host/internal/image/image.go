@@ -152,6 +152,7 @@ func prepare(ctx context.Context, o Options, refresh bool) (*Prepared, error) {
 	}
 	if ref.Kind == source.KindRegistry && !refresh {
 		if p := recorded(o.DataRoot, ref.Text, want.String(), o.Mapping); p != nil {
+			settle(ctx, o, p.ID)
 			return p, nil
 		}
 	}
@@ -167,6 +168,9 @@ func prepare(ctx context.Context, o Options, refresh bool) (*Prepared, error) {
 
 	id := artifactID(im.ConfigDigest, o.Mapping)
 	p, err := load(o.DataRoot, id)
+	if err == nil {
+		settle(ctx, o, id)
+	}
 	if errors.Is(err, ErrNotPrepared) {
 		w := &work{o: o, im: im, store: store, id: id, dir: filepath.Join(preparedDir(o.DataRoot), id)}
 		p, err = w.run(ctx)

@@ -18,6 +18,7 @@ import (
 	"lazaret.dev/lazaret/host/internal/image/durable"
 	"lazaret.dev/lazaret/host/internal/image/program"
 	"lazaret.dev/lazaret/host/internal/unpack"
+	"lazaret.dev/lazaret/protocol/faults"
 )
 
 // treeName is what a tree on its way in or out is called.
@@ -78,6 +79,7 @@ func begin(dataRoot, id string) (*intent, *os.File, error) {
 }
 
 func (in *intent) mkdir() (*os.File, error) {
+	faults.Point("image.hc.intended")
 	if err := os.Mkdir(in.tree(), 0o755); err != nil {
 		return nil, fmt.Errorf("create tree: %w", err)
 	}
@@ -85,6 +87,7 @@ func (in *intent) mkdir() (*os.File, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open tree: %w", err)
 	}
+	faults.Point("image.hc.tree-made")
 	// Whatever the umask: the image's root is 0755 unless the image says otherwise.
 	err = f.Chmod(0o755)
 	if err == nil {
@@ -178,6 +181,22 @@ func recoverIntent(ctx context.Context, dataRoot, id string, r Runner) error {
 		return fmt.Errorf("image is being prepared by process %d, which does not hold its lock; wait for it, or end it", in.PID)
 	}
 	return in.abandon(ctx, r)
+}
+
+// settle ends the intent of a process that died between the publication of
+// artifact id and its end. The artifact is good whatever comes of it.
+func settle(ctx context.Context, o Options, id string) {
+	if _, err := os.Lstat(intentPath(o.DataRoot, id)); errors.Is(err, os.ErrNotExist) {
+		return
+	}
+	lock, err := lockArtifact(ctx, o.DataRoot, id, nil)
+	if err == nil {
+		err = recoverIntent(ctx, o.DataRoot, id, o.Runner)
+		_ = lock.Close() // releases it
+	}
+	if err != nil && ctx.Err() == nil {
+		o.Warn("an earlier preparation of this image has left something: " + err.Error())
+	}
 }
 
 // alive reports whether the intent's process, another one, still runs. A zombie

@@ -15,6 +15,7 @@ import (
 	"lazaret.dev/lazaret/host/internal/image/program"
 	"lazaret.dev/lazaret/host/internal/image/source"
 	"lazaret.dev/lazaret/host/internal/unpack"
+	"lazaret.dev/lazaret/protocol/faults"
 )
 
 const (
@@ -45,6 +46,7 @@ func (w *work) run(ctx context.Context) (*Prepared, error) {
 	if p, err := load(w.o.DataRoot, w.id); !errors.Is(err, ErrNotPrepared) {
 		return p, err
 	}
+	faults.Point("image.hc.locked")
 	if err := recoverIntent(ctx, w.o.DataRoot, w.id, w.o.Runner); err != nil {
 		return nil, err
 	}
@@ -127,10 +129,12 @@ func (w *work) unpack(ctx context.Context, lock *os.File, fetched []source.Blob)
 			_ = in.abandon(ctx, w.o.Runner)
 		}
 	}()
+	faults.Point("image.hc.tree-identified")
 	ev, err := w.apply(ctx, lock, target, fetched)
 	if err != nil {
 		return nil, err
 	}
+	faults.Point("image.hc.unpacked")
 	p = &Prepared{
 		ID: w.id, RootPath: filepath.Join(w.dir, "root"), Mapping: w.o.Mapping, Config: w.im.Config,
 		Notes: notes(ev), NoteCount: ev.Last.Notes, Bytes: ev.Last.Bytes, Created: time.Now().UTC(),
@@ -145,9 +149,11 @@ func (w *work) unpack(ctx context.Context, lock *os.File, fetched []source.Blob)
 	if err := durable.WriteJSON(filepath.Join(w.dir, "meta.json"), p); err != nil {
 		return nil, err
 	}
+	faults.Point("image.hc.described")
 	if err := durable.Rename(in.tree(), p.RootPath); err != nil {
 		return nil, fmt.Errorf("publish prepared tree: %w", err)
 	}
+	faults.Point("image.hc.published")
 	return p, in.end()
 }
 

@@ -215,6 +215,39 @@ func TestReclaim(t *testing.T) {
 	}
 }
 
+// OR-7: whoever uses a published artifact ends the intent of a process that
+// died after it had published it, and is stopped by none that it cannot end.
+func TestPublishedAndDied(t *testing.T) {
+	e, s := newEnv(t), newServer(t)
+	blobs := map[string][]byte{}
+	l := plainLayer(unpacktest.Tar(t, file("a", "1")))
+	for name, ref := range map[string]string{
+		"layout":   "oci:" + layout(t, blobs, add(blobs, newImage(t, "amd64", l), nil)),
+		"registry": s.push(t, "v1", newImage(t, "amd64", gzipLayer(t, unpacktest.Tar(t, file("a", "2"))))),
+	} {
+		p := e.prepare(t, ref)
+		for _, foreign := range []bool{false, true} {
+			intentFile, tree := deadIntent(t, e, p.ID, func(in map[string]any) {
+				if foreign {
+					in["tree"] = "root"
+				}
+			})
+			if err := os.RemoveAll(tree); err != nil {
+				t.Fatal(err)
+			}
+			if again := e.prepare(t, ref); again.RootPath != p.RootPath {
+				t.Errorf("%s: made again", name)
+			}
+			if _, err := os.Lstat(intentFile); os.IsNotExist(err) == foreign {
+				t.Errorf("%s: the intent: %v", name, err)
+			}
+			if err := os.RemoveAll(intentFile); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
+
 // OR-7: a lease keeps an artifact; without one it can be removed, and be made
 // again.
 func TestLeases(t *testing.T) {

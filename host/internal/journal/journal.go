@@ -9,6 +9,7 @@ import (
 
 	"lazaret.dev/lazaret/host/internal/store"
 	"lazaret.dev/lazaret/protocol"
+	"lazaret.dev/lazaret/protocol/faults"
 )
 
 // Journal writes the generation's document as the generation goes. Intent is
@@ -19,7 +20,7 @@ type Journal struct {
 	store      *store.Store
 	log        *slog.Logger
 	generation string
-	published  func() (store.Publication, error)
+	published  func() store.Publication
 
 	// ctx is never cancelled: the end of a generation is on record whatever has
 	// Ended it.
@@ -30,7 +31,7 @@ type Journal struct {
 }
 
 // New returns the journal of a generation that is on record.
-func New(st *store.Store, log *slog.Logger, generation string, published func() (store.Publication, error)) *Journal {
+func New(st *store.Store, log *slog.Logger, generation string, published func() store.Publication) *Journal {
 	return &Journal{
 		store: st, log: log, generation: generation, published: published,
 		ctx: context.Background(), roles: map[store.Role]bool{},
@@ -64,6 +65,12 @@ func (j *Journal) Owned(role store.Role, o store.Ownership) {
 	j.note("ownership "+string(role), j.store.RecordOwned(j.ctx, j.generation, role, o))
 }
 
+// Claimed is Owned for what would be taken for another's if no record named it:
+// it must succeed, before the thing is put where others look for it.
+func (j *Journal) Claimed(role store.Role, o store.Ownership) error {
+	return j.store.RecordOwned(j.ctx, j.generation, role, o)
+}
+
 // Released records that it is gone, if it was ever intended.
 func (j *Journal) Released(role store.Role) {
 	if !j.roles[role] {
@@ -77,24 +84,25 @@ func (j *Journal) Released(role store.Role) {
 func (j *Journal) Transition(was, now protocol.State, e protocol.Event) {
 	switch e := e.(type) {
 	case protocol.Published:
-		p, err := j.published()
-		j.note("publication", err)
-		if err == nil {
-			j.note("publication", j.store.Publish(j.ctx, j.generation, p))
-		}
+		j.note("publication", j.store.Publish(j.ctx, j.generation, j.published()))
 	case protocol.Attached:
+		faults.Point("join.hc.attached")
 		j.note("session", j.store.SetSession(j.ctx, j.generation, e.Session, now.Sessions[e.Session].Phase, nil))
 	case protocol.Ended:
 		j.note("session", j.store.EndSession(j.ctx, j.generation, e.Session, nil))
+		faults.Point("session.hc.end-row")
 	case protocol.ComponentStopped:
 		switch e.Component {
 		case protocol.ComponentSandbox:
 			j.Released(store.RoleSandbox)
+			faults.Point("end.hc.sandbox-released")
 		case protocol.ComponentNetwork:
 			j.Released(store.RoleHelper)
+			faults.Point("end.hc.helper-released")
 			j.Released(store.RoleNetwork)
 		case protocol.ComponentAnchor:
 			j.Released(store.RoleAnchor)
+			faults.Point("end.hc.anchor-released")
 		}
 	}
 	if was.Phase != now.Phase && !was.Published && now.Phase != protocol.Ready && now.Phase != protocol.Absent {
@@ -113,13 +121,14 @@ func (j *Journal) Withdrawn(to protocol.DomainPhase) {
 		to = protocol.Failed
 	}
 	j.note("withdrawal", j.store.Withdraw(j.ctx, j.generation, to))
+	j.Released(store.RolePublication)
 }
 
 // Ended closes the document: the supervisor is gone, and everything that it
 // Owned with it.
 func (j *Journal) Ended(outcome string) {
 	for _, role := range []store.Role{
-		store.RoleSandbox, store.RoleHelper, store.RoleNetwork, store.RoleAnchor,
+		store.RolePublication, store.RoleSandbox, store.RoleHelper, store.RoleNetwork, store.RoleAnchor,
 		store.RoleSupervisor, store.RoleTrust, store.RoleCoordinator,
 	} {
 		j.Released(role)
@@ -127,5 +136,6 @@ func (j *Journal) Ended(outcome string) {
 	if j.lease != "" {
 		j.note("lease", j.store.ReleaseLease(j.ctx, j.generation, j.lease))
 	}
+	faults.Point("end.hc.lease-row")
 	j.note("end", j.store.EndGeneration(j.ctx, j.generation, outcome))
 }

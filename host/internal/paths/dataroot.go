@@ -266,7 +266,13 @@ func (r DataRoot) openFile(names []string, name string) (*os.File, error) {
 	defer unix.Close(dir)
 	path := filepath.Join(append(append([]string{r.path}, names...), name)...)
 	fd, err := unix.Openat(dir, name, unix.O_RDWR|unix.O_CREAT|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0o600)
-	if err != nil {
+	foreign := refuse(KindUnsafe, "look at it: ls -ld "+dirfd.Quote(path), "cannot use %q: it is not a regular file of yours", path)
+	switch {
+	case errors.Is(err, unix.ELOOP), errors.Is(err, unix.EISDIR), errors.Is(err, unix.ENXIO):
+		return nil, foreign
+	case errors.Is(err, unix.EROFS):
+		return nil, refuse(KindUnsafe, "see what it is mounted from: findmnt -T "+dirfd.Quote(path), "cannot use %q: its filesystem is read-only", path)
+	case err != nil:
 		return nil, fmt.Errorf("open %q: %w", path, err)
 	}
 	var st unix.Stat_t
@@ -276,7 +282,7 @@ func (r DataRoot) openFile(names []string, name string) (*os.File, error) {
 	}
 	if st.Mode&unix.S_IFMT != unix.S_IFREG || int(st.Uid) != r.uid {
 		unix.Close(fd)
-		return nil, refuse(KindUnsafe, "look at it: ls -l "+dirfd.Quote(path), "cannot use %q: it is not a regular file of yours", path)
+		return nil, foreign
 	}
 	return os.NewFile(uintptr(fd), path), nil
 }

@@ -73,25 +73,15 @@ func (d DomainRoot) ReadRecord() (Record, error) {
 // their records can be read. It makes nothing.
 func (h Host) Workspaces(dataRoot string) []string {
 	var out []string
-	for _, rec := range h.records(dataRoot) {
+	for _, rec := range h.Records(dataRoot) {
 		out = append(out, rec.Workspace)
 	}
 	return out
 }
 
-// Profiles returns the profile of each Domain of a data root that has a record,
-// by Domain ID. No lock is needed.
-func (h Host) Profiles(dataRoot string) map[string]string {
-	out := map[string]string{}
-	for _, rec := range h.records(dataRoot) {
-		out[rec.DomainID] = rec.Profile
-	}
-	return out
-}
-
-// records reads what the Domains of a data root say of themselves. What cannot
-// be read is left out.
-func (h Host) records(dataRoot string) []Record {
+// Records reads what the Domains of a data root say of themselves. What cannot
+// be read is left out. No lock is needed.
+func (h Host) Records(dataRoot string) []Record {
 	real, err := Resolve(dataRoot)
 	if err != nil {
 		return nil
@@ -112,14 +102,17 @@ func (h Host) records(dataRoot string) []Record {
 
 func readRecord(dir int, path string) (Record, error) {
 	fd, err := unix.Openat(dir, recordName, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
-	if err != nil {
+	if errors.Is(err, fs.ErrNotExist) {
 		return Record{}, fmt.Errorf("open %q: %w", filepath.Join(path, recordName), err)
+	}
+	if err != nil {
+		return Record{}, badRecord(path, err)
 	}
 	f := os.NewFile(uintptr(fd), recordName)
 	defer f.Close()
 	b, err := io.ReadAll(io.LimitReader(f, recordMax))
 	if err != nil {
-		return Record{}, fmt.Errorf("read %q: %w", filepath.Join(path, recordName), err)
+		return Record{}, badRecord(path, err)
 	}
 	var rec Record
 	dec := json.NewDecoder(bytes.NewReader(b))
@@ -129,13 +122,18 @@ func readRecord(dir int, path string) (Record, error) {
 		err = fmt.Errorf("version %d, want %d", rec.Version, recordVersion)
 	}
 	if err != nil {
-		return Record{}, &Error{
-			Kind: KindRecord, Err: err,
-			Msg: fmt.Sprintf("cannot read %q", filepath.Join(path, recordName)),
-			Fix: "the file only names the Domain: remove it, and the next run writes it again",
-		}
+		return Record{}, badRecord(path, err)
 	}
 	return rec, nil
+}
+
+// badRecord reports a record that is there and cannot be read.
+func badRecord(path string, err error) error {
+	return &Error{
+		Kind: KindRecord, Err: err,
+		Msg: fmt.Sprintf("cannot read %q", filepath.Join(path, recordName)),
+		Fix: "the file only names the Domain: remove it, and the next run writes it again",
+	}
 }
 
 // Claim notes in domain.json that the Domain is used now. It refuses a Domain
@@ -194,6 +192,9 @@ func (d DomainRoot) replace(name string, text []byte, names ...string) error {
 	}
 	if err == nil {
 		err = unix.Fsync(dir)
+	}
+	if errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) {
+		return &Error{Kind: KindRecord, Err: err, Msg: fmt.Sprintf("cannot write %q", path), Fix: "free some space: df -h " + dirfd.Quote(d.Path())}
 	}
 	if err != nil {
 		return fmt.Errorf("write %q: %w", path, err)

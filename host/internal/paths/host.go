@@ -42,22 +42,12 @@ func (h Host) Home() (string, error) {
 // $XDG_CONFIG_HOME/lazaret, or ~/.config/lazaret where that is not an absolute
 // path.
 func (h Host) ConfigDir() (string, error) {
-	d, err := h.XDGConfig()
-	if err != nil {
-		return "", err
-	}
-	return filepath.Join(d, "lazaret"), nil
-}
-
-// XDGConfig returns $XDG_CONFIG_HOME, or ~/.config where that is not an absolute
-// path.
-func (h Host) XDGConfig() (string, error) {
 	if d := h.Getenv("XDG_CONFIG_HOME"); filepath.IsAbs(d) {
-		return filepath.Clean(d), nil
+		return filepath.Join(d, "lazaret"), nil
 	}
 	home, err := h.Home()
 	if err != nil {
 		return "", err
 	}
-	return filepath.Join(home, ".config"), nil
+	return filepath.Join(home, ".config", "lazaret"), nil
 }

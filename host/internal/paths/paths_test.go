@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sys/unix"
 	"pgregory.net/rapid"
 
 	"lazaret.dev/lazaret/host/internal/paths"
@@ -418,6 +419,35 @@ func TestClaim(t *testing.T) {
 		_, err := other.ReadRecord()
 		wantKind(t, err, paths.KindRecord, "domain.json")
 	}
+	for kind, plant := range oddFiles {
+		t.Run(kind, func(t *testing.T) {
+			for _, name := range []string{"domain.json", "lock"} {
+				path := filepath.Join(other.Path(), name)
+				if err := errors.Join(os.RemoveAll(path), plant(path)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			_, err := other.ReadRecord()
+			wantKind(t, err, paths.KindRecord, "domain.json")
+			_, err = other.OpenLock()
+			wantKind(t, err, paths.KindUnsafe, "lock")
+		})
+	}
+}
+
+// oddFiles plant what is no regular file.
+var oddFiles = map[string]func(path string) error{
+	"directory": func(path string) error { return os.Mkdir(path, 0o700) },
+	"link":      func(path string) error { return os.Symlink("elsewhere", path) },
+	"pipe":      func(path string) error { return unix.Mkfifo(path, 0o600) },
+	"socket": func(path string) error {
+		fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+		if err != nil {
+			return err
+		}
+		defer unix.Close(fd)
+		return unix.Bind(fd, &unix.SockaddrUnix{Name: path})
+	},
 }
 
 // A State Anchor's files have the owners of one id mapping; under the other

@@ -1,6 +1,7 @@
-// Package plan builds a generation's launch plan: it makes the directories that
-// the plan names, notes their identities, and describes the sandbox as one
-// value. It mounts and starts nothing. It runs in the Host Coordinator.
+// Package plan builds a generation's launch plan: it gathers what the host says
+// to it, makes the directories that it names, notes their identities, and
+// describes the sandbox as one value. It mounts nothing, and starts
+// nothing but what lists Git's configuration. It runs in the Host Coordinator.
 package plan
 
 import (
@@ -14,6 +15,7 @@ import (
 
 	"lazaret.dev/lazaret/host/internal/config"
 	"lazaret.dev/lazaret/host/internal/generation"
+	"lazaret.dev/lazaret/host/internal/gitfacts"
 	"lazaret.dev/lazaret/host/internal/image"
 	"lazaret.dev/lazaret/host/internal/netpolicy"
 	"lazaret.dev/lazaret/host/internal/paths"
@@ -36,8 +38,9 @@ const (
 	maxDcache = 16384
 )
 
-// Build makes the generation's directories and describes the sandbox.
-func Build(req *generation.Request, ids generation.ComponentIDs, img *image.Prepared, net *netpolicy.Derived) (*launch.Plan, error) {
+// Build makes the generation's directories in the Domain Root and describes the
+// sandbox; dirs are those in the runtime directory.
+func Build(req *generation.Request, ids generation.ComponentIDs, dirs generation.Dirs, img *image.Prepared, net *netpolicy.Derived, git *gitfacts.Facts) (*launch.Plan, error) {
 	root, err := paths.Current().OpenDataRoot(req.Domain.DataRoot)
 	if err != nil {
 		return nil, err
@@ -50,14 +53,15 @@ func Build(req *generation.Request, ids generation.ComponentIDs, img *image.Prep
 		Version: launch.Version, DomainID: req.Domain.ID, Profile: req.Domain.Profile,
 		Generation: req.Generation, SandboxID: ids.Sandbox, NetworkID: ids.Network,
 		ConfigFingerprint: req.Fingerprint(), Network: net.Policy,
+		Scratch: launch.Ref{Path: dirs.Scratch.Path, Dev: dirs.Scratch.Dev, Ino: dirs.Scratch.Ino},
 		Files: launch.Files{
 			Hostname:   GuestHostname,
 			Hosts:      "127.0.0.1 localhost\n::1 localhost ip6-localhost ip6-loopback\n127.0.1.1 " + GuestHostname + "\n",
 			ResolvConf: net.ResolvConf,
+			GitConfig:  git.Config,
+			GitExclude: git.Excludes,
 		},
-	}
-	if p.Scratch, err = generation.Subdir(req.RuntimeDir, generation.ScratchDir); err != nil {
-		return nil, err
+		HostGit: git.Host,
 	}
 	if p.Rootfs, err = rootfs(req, dom, img); err != nil {
 		return nil, err
@@ -73,16 +77,12 @@ func Build(req *generation.Request, ids generation.ComponentIDs, img *image.Prep
 			return nil, err
 		}
 	}
-	state, err := generation.Subdir(req.RuntimeDir, generation.RunscDir)
-	if err != nil {
-		return nil, err
-	}
 	dcache, err := dcacheSize()
 	if err != nil {
 		return nil, err
 	}
 	p.Runsc = launch.Runsc{
-		Path: req.Tools.Runsc, StateDir: state.Path, LogPath: filepath.Join(req.LogDir, "runsc.log"),
+		Path: req.Tools.Runsc, StateDir: dirs.Runsc.Path, LogPath: filepath.Join(req.LogDir, "runsc.log"),
 		NoFile: guestNoFile, Dcache: dcache,
 	}
 	p.Slirp = launch.Slirp{
@@ -130,13 +130,7 @@ func View(d *config.Domain, dom paths.DomainRoot) (v launch.View, err error) {
 	if v.Private, err = dom.EnsurePrivate(); err != nil {
 		return v, err
 	}
-	if v.Record, err = dom.EnsureRoutes(); err != nil {
-		return v, err
-	}
-	if v.Home, err = paths.Current().Home(); err != nil {
-		return v, err
-	}
-	v.XDGConfig, err = paths.Current().XDGConfig()
+	v.Record, err = dom.EnsureRoutes()
 	return v, err
 }
 

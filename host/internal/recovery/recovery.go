@@ -1,7 +1,13 @@
-// Package recovery knows processes beyond their pids, and closes the document of
-// a generation whose coordinator is dead. It touches a leftover only when it is
-// exactly the one on record (FR-7). It runs in the Host Coordinator that holds
-// the Domain lock.
+// Package recovery clears away what a Domain generation has left whose
+// coordinator is dead.
+//
+// What is to be done, and in which order, is decided by protocol.Next. This
+// package compares what is on record with the machine and cleans: it touches a
+// leftover only when it is exactly the one on record, and names every other
+// (FR-7). A path, a pid, an inode of a namespace are where to look, and prove
+// nothing; wall-clock times decide nothing. It runs in the process that holds
+// the Domain lock: so no other can be the dead generation's coordinator. That
+// process may die at any step: the next one goes on from what is on record.
 package recovery
 
 import (
@@ -10,159 +16,284 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-	"strconv"
-	"strings"
-	"time"
+	"slices"
 
-	"golang.org/x/sys/unix"
-
+	"lazaret.dev/lazaret/host/internal/claim"
 	"lazaret.dev/lazaret/host/internal/generation"
 	"lazaret.dev/lazaret/host/internal/image"
 	"lazaret.dev/lazaret/host/internal/store"
 	"lazaret.dev/lazaret/protocol"
-	"lazaret.dev/lazaret/protocol/handoff"
+	"lazaret.dev/lazaret/protocol/faults"
+	"lazaret.dev/lazaret/protocol/trace"
 )
 
-// bootID tells this boot from every other (random(4)).
-func bootID() (string, error) {
-	b, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
-	if err != nil {
-		return "", fmt.Errorf("read boot id: %w", err)
-	}
-	return strings.TrimSpace(string(b)), nil
+// Domain is what recovery needs to know of a Domain: nothing of its workspace
+// or configuration, which may be gone or changed.
+type Domain struct {
+	ID          string
+	DataRoot    string
+	Root        string   // the Domain Root
+	RuntimeDirs []string // the Domain's own, in which nothing foreign may be in the way
 }
 
-// errNoProcess reports a process that is gone, or a zombie, which is gone too.
-var errNoProcess = errors.New("no such process")
+// recovery is one recovery under way.
+type recovery struct {
+	domain Domain
+	store  *store.Store
+	trace  *trace.Writer
+	log    *slog.Logger
+	say    func(string)
+	dead   *dead
+	state  protocol.State
 
-// ProcOf identifies a living process (proc_pid_stat(5), fields 3 and 22).
-func ProcOf(pid int) (handoff.Proc, error) {
-	boot, err := bootID()
-	if err != nil {
-		return handoff.Proc{}, err
-	}
-	b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
-	if err != nil {
-		if errors.Is(err, os.ErrNotExist) || errors.Is(err, unix.ESRCH) {
-			return handoff.Proc{}, errNoProcess
-		}
-		return handoff.Proc{}, fmt.Errorf("identify process: %w", err)
-	}
-	// The name is in parentheses and may hold anything; fields count from its end.
-	_, rest, ok := strings.Cut(string(b[strings.LastIndexByte(string(b), ')')+1:]), " ")
-	f := strings.Fields(rest)
-	if !ok || len(f) < 20 {
-		return handoff.Proc{}, fmt.Errorf("identify process %d: malformed stat", pid)
-	}
-	if f[0] == "Z" || f[0] == "X" {
-		return handoff.Proc{}, errNoProcess
-	}
-	start, err := strconv.ParseUint(f[19], 10, 64)
-	if err != nil {
-		return handoff.Proc{}, fmt.Errorf("identify process %d: %w", pid, err)
-	}
-	return handoff.Proc{PID: pid, Start: start, BootID: boot}, nil
+	settled  bool           // the processes had their time to end
+	mismatch *MismatchError // what made the protocol refuse
 }
 
-// alive reports whether exactly that process lives. A reused pid has another
-// start time, and after a reboot another boot id.
-func alive(p handoff.Proc) bool {
-	now, err := ProcOf(p.PID)
-	return err == nil && now == p
+// Recover clears away what the Domain's last generation has left, if it died,
+// and closes its document. The protocol state that it returns is the one in
+// which the next generation begins. Its steps go to tr, which they begin; what it
+// finds goes to log, and in words for people to say, which may be nil. It fails with *MismatchError on a leftover
+// that is not provably ours, and with *claim.TakenError on a place in the runtime
+// directories that something foreign has taken; nothing of either is touched.
+func Recover(ctx context.Context, d Domain, st *store.Store, tr *trace.Writer, log *slog.Logger, say func(string)) (protocol.State, error) {
+	if say == nil {
+		say = func(string) {}
+	}
+	r := &recovery{domain: d, store: st, trace: tr, log: log, say: say, state: protocol.Initial()}
+	// The record is read and written whatever ends this process's patience.
+	durable := context.WithoutCancel(ctx)
+	old, err := st.Current(durable)
+	if err != nil {
+		return r.state, err
+	}
+	if old != nil {
+		if err := r.run(ctx, durable, old); err != nil {
+			return r.state, err
+		}
+	}
+	if err := CheckMounts(d.Root, d.RuntimeDirs...); err != nil {
+		return r.state, err
+	}
+	for _, dir := range d.RuntimeDirs {
+		if err := generation.CheckRuntime(dir); err != nil {
+			return r.state, err
+		}
+	}
+	return r.state, nil
 }
 
-const (
-	// orphanGrace is how long the processes of a dead coordinator may take to
-	// end by themselves, which their leases make them do.
-	orphanGrace = 8 * time.Second
-	orphanPoll  = 20 * time.Millisecond
-)
-
-// Recover closes the document of a generation whose coordinator is
-// dead: this process holds the lock, so that no other can be its coordinator.
-// Its processes end by themselves when their lease ends; what does not is
-// killed if it is exactly the process on record, and left alone if not.
-func Recover(ctx context.Context, st *store.Store, req *generation.Request, log *slog.Logger) error {
-	old, err := st.Current(ctx)
-	if err != nil || old == nil {
-		return err
-	}
-	log.Warn("recovering a generation that did not end", "generation", old.ID, "phase", old.Phase)
-	if err := st.SetPhase(ctx, old.ID, protocol.Recovering); err != nil {
-		return err
-	}
-	for _, p := range old.Participants {
-		if p.Role == store.RoleCoordinator || p.State != store.Owned || p.Ownership.Proc == nil {
-			continue
-		}
-		if err := awaitEnd(ctx, *p.Ownership.Proc, log); err != nil {
-			return fmt.Errorf("recover generation %s: %s: %w", old.ID, p.Role, err)
-		}
-	}
-	for _, p := range old.Participants {
-		if p.State == store.Released {
-			continue
-		}
-		if err := st.RecordReleased(ctx, old.ID, p.Role); err != nil {
+// CheckMounts refuses a mount on one of a Domain's directories, in which nothing
+// may be written then. That the Domain Root itself lies on a filesystem of its
+// own is its owner's choice.
+func CheckMounts(root string, runtimeDirs ...string) error {
+	for _, dir := range append([]string{root}, runtimeDirs...) {
+		ms, err := mountsOf(os.Getpid(), dir)
+		if err != nil {
 			return err
 		}
-	}
-	if old.Publication != nil && !old.Publication.Withdrawn {
-		if err := st.Withdraw(ctx, old.ID, protocol.Recovering); err != nil {
-			return err
+		for _, m := range ms {
+			if m.point != root {
+				return &mountError{point: m.point}
+			}
 		}
-	}
-	for _, l := range old.Leases {
-		if l.Released {
-			continue
-		}
-		if err := image.ReleaseLease(ctx, req.Domain.DataRoot, l.PreparedID, req.Domain.ID, old.ID); err != nil {
-			return err
-		}
-		if err := st.ReleaseLease(ctx, old.ID, l.PreparedID); err != nil {
-			return err
-		}
-	}
-	return st.EndGeneration(ctx, old.ID, "recovered")
-}
-
-// awaitEnd waits for a process's end and, past the grace, kills it through a
-// pidfd that was compared after it was opened, so that no reused pid is hit.
-func awaitEnd(ctx context.Context, p handoff.Proc, log *slog.Logger) error {
-	deadline := time.Now().Add(orphanGrace)
-	for alive(p) {
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		if time.Now().After(deadline) {
-			log.Warn("killing a process that outlived its lease", "pid", p.PID)
-			return killExactly(p)
-		}
-		time.Sleep(orphanPoll)
 	}
 	return nil
 }
 
-func killExactly(p handoff.Proc) error {
-	fd, err := unix.PidfdOpen(p.PID, 0)
-	if errors.Is(err, unix.ESRCH) {
-		return nil
-	}
-	if err != nil {
-		return os.NewSyscallError("pidfd_open", err)
-	}
-	defer unix.Close(fd)
-	if !alive(p) {
-		return nil
-	}
-	if err := unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0); err != nil && !errors.Is(err, unix.ESRCH) {
-		return os.NewSyscallError("pidfd_send_signal", err)
-	}
-	for range 100 {
-		if !alive(p) {
-			return nil
+// mountError reports a foreign mount on one of the Domain's directories, or over it.
+type mountError struct{ point string }
+
+func (e *mountError) Error() string {
+	return fmt.Sprintf("cannot use %q: something is mounted there, and Lazaret mounts nothing on the host", e.point)
+}
+
+func (e *mountError) Hint() string { return "unmount it: umount " + claim.Quote(e.point) }
+
+// recordOf is the durable document as the protocol sees it: what is intended or
+// owned and not yet seen to be gone.
+func recordOf(g *store.Generation) protocol.Record {
+	rec := protocol.Record{Generation: g.ID, Intents: map[protocol.Role]protocol.Intent{}}
+	for _, p := range g.Participants {
+		if p.Role == store.RoleCoordinator || p.Role == store.RoleTrust {
+			continue // the lock proves the first to be dead; the second is in its memory
 		}
-		time.Sleep(orphanPoll)
+		switch p.State {
+		case store.Intended:
+			rec.Intents[protocol.Role(p.Role)] = protocol.Intended
+		case store.Owned:
+			rec.Intents[protocol.Role(p.Role)] = protocol.Owned
+		case store.Released:
+		}
 	}
-	return fmt.Errorf("process %d does not end", p.PID)
+	for _, l := range g.Leases {
+		if !l.Released {
+			rec.Lease = l.PreparedID
+		}
+	}
+	return rec
+}
+
+// run takes the protocol from the dead generation's record to its end.
+func (r *recovery) run(ctx, durable context.Context, old *store.Generation) error {
+	boot, err := bootID()
+	if err != nil {
+		return err
+	}
+	r.dead = &dead{Generation: old, sameBoot: boot == old.BootID, log: func(format string, args ...any) {
+		text := fmt.Sprintf(format, args...)
+		r.log.Warn(text)
+		r.say(text)
+	}}
+	if err := r.dead.visible(); err != nil {
+		return err
+	}
+	record := recordOf(old)
+	r.log.Info("a generation did not end", "generation", old.ID, "phase", old.Phase, "same_boot", r.dead.sameBoot)
+	faults.Point("recover.hc.found")
+	r.trace.Recovering(record)
+	r.state = protocol.Left(record)
+	pending := []protocol.Event{protocol.Recover{}}
+	var stopped error
+	for len(pending) > 0 {
+		e := pending[0]
+		pending = pending[1:]
+		next, effects, err := protocol.Next(r.state, e)
+		if err != nil {
+			r.trace.Illegal(r.state, e, err)
+			return fmt.Errorf("internal error: recover generation %s: %w", old.ID, err)
+		}
+		r.trace.Step(r.state, e, next)
+		r.state = next
+		if err := r.note(durable, e); err != nil {
+			return err
+		}
+		faults.Point("recover.hc.noted")
+		for _, eff := range effects {
+			e, err := r.perform(ctx, durable, eff)
+			if err != nil {
+				stopped = errors.Join(stopped, err)
+				e = protocol.StopRequested{Reason: err.Error()}
+			}
+			if e != nil {
+				pending = append(pending, e)
+			}
+		}
+	}
+	switch {
+	case r.mismatch != nil:
+		return r.mismatch
+	case stopped != nil:
+		return fmt.Errorf("recover generation %s: %w", old.ID, stopped)
+	}
+	return nil
+}
+
+// note puts on record what an event has settled, before anything follows from
+// it.
+func (r *recovery) note(ctx context.Context, e protocol.Event) error {
+	id := r.dead.ID
+	switch e := e.(type) {
+	case protocol.Recover:
+		return r.store.SetPhase(ctx, id, protocol.Recovering)
+	case protocol.Compared:
+		if e.Finding == protocol.FoundGone {
+			return r.released(ctx, e.Role)
+		}
+	case protocol.Cleaned:
+		r.say(fmt.Sprintf("cleaned: the %s of generation %s", e.Role, id))
+		return r.released(ctx, e.Role)
+	}
+	return nil
+}
+
+func (r *recovery) released(ctx context.Context, role protocol.Role) error {
+	p := r.dead.Publication
+	if role == protocol.RolePublication && p != nil && !p.Withdrawn {
+		if err := r.store.Withdraw(ctx, r.dead.ID, protocol.Recovering); err != nil {
+			return err
+		}
+		p.Withdrawn = true
+	}
+	return r.store.RecordReleased(ctx, r.dead.ID, store.Role(role))
+}
+
+// perform carries one effect out and returns the event that reports it, if any.
+func (r *recovery) perform(ctx, durable context.Context, eff protocol.Effect) (protocol.Event, error) {
+	switch eff := eff.(type) {
+	case protocol.Compare:
+		if !r.settled {
+			if err := r.dead.settle(ctx); err != nil {
+				return nil, err
+			}
+			r.settled = true
+		}
+		finding, mismatch, err := r.dead.compare(eff.Role)
+		if err != nil {
+			return nil, err
+		}
+		r.mismatch = mismatch
+		return protocol.Compared{Role: eff.Role, Finding: finding}, nil
+	case protocol.Clean:
+		faults.Point("recover.hc.compared")
+		if err := r.dead.clean(ctx, eff.Role); err != nil {
+			return nil, err
+		}
+		faults.Point("recover.hc.cleaned")
+		return protocol.Cleaned(eff), nil
+	case protocol.NameLeftover:
+		r.log.Error("refusing to touch what is not provably ours", "role", eff.Role, "found", r.mismatch.Found, "expected", r.mismatch.Expected)
+	case protocol.ReleaseLease:
+		return protocol.LeaseReleased{}, r.releaseLeases(durable)
+	case protocol.Recovered:
+		return nil, r.close(durable)
+	}
+	return nil, nil // Release: the caller holds the lock, and gives it up
+}
+
+// releaseLeases gives up the generation's claim on its prepared lower: the file
+// first, whose record shows the way to it.
+func (r *recovery) releaseLeases(ctx context.Context) error {
+	for _, l := range r.dead.Leases {
+		if l.Released {
+			continue
+		}
+		if err := image.ReleaseLease(ctx, r.domain.DataRoot, l.PreparedID, r.domain.ID, r.dead.ID); err != nil {
+			return err
+		}
+		faults.Point("recover.hc.lease-file")
+		if err := r.store.ReleaseLease(ctx, r.dead.ID, l.PreparedID); err != nil {
+			return err
+		}
+		faults.Point("recover.hc.lease-row")
+		r.say("released: the lease of prepared image " + l.PreparedID)
+	}
+	return nil
+}
+
+// close ends the generation's document, after the last of what it names.
+func (r *recovery) close(ctx context.Context) error {
+	if dir := r.dead.RuntimeDir; dir != "" {
+		if err := generation.RemoveStaged(dir, r.dead.ID); err != nil {
+			return err
+		}
+		if !slices.Contains(r.domain.RuntimeDirs, dir) { // those are the caller's
+			if err := generation.RemoveRuntime(dir); err != nil {
+				return err
+			}
+		}
+	}
+	for _, p := range r.dead.Participants {
+		if (p.Role == store.RoleCoordinator || p.Role == store.RoleTrust) && p.State != store.Released {
+			if err := r.store.RecordReleased(ctx, r.dead.ID, p.Role); err != nil {
+				return err
+			}
+		}
+	}
+	faults.Point("recover.hc.ending")
+	if err := r.store.EndGeneration(ctx, r.dead.ID, "recovered"); err != nil {
+		return err
+	}
+	r.say("recovered: generation " + r.dead.ID)
+	return nil
 }

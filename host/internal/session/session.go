@@ -26,6 +26,7 @@ import (
 
 	"lazaret.dev/lazaret/host/internal/spawn"
 	"lazaret.dev/lazaret/protocol/control"
+	"lazaret.dev/lazaret/protocol/faults"
 	"lazaret.dev/lazaret/protocol/launch"
 )
 
@@ -124,6 +125,7 @@ func Start(ctx context.Context, sb Sandbox, spec Spec, out Output) (*Session, er
 		s.closeEnds()
 		return nil, fmt.Errorf("start runsc exec: %w", err)
 	}
+	faults.Point("join.hc.exec-forked")
 	_ = pidW.Close()
 	s.pump(out)
 	if s.pid, err = readPID(ctx, pidR); err != nil {

@@ -9,11 +9,15 @@ import (
 	"lazaret.dev/lazaret/protocol/wire"
 )
 
-// Ending is the answer to a question that comes too late.
-const Ending = "the sandbox is just ending: ask again"
+// ending is the answer to a question that comes too late.
+const ending = "the sandbox is just ending: ask again"
 
-// Ask asks the supervisor about ignored paths. Somebody must be receiving.
+// Ask asks the supervisor, nil being one that serves no more, about ignored
+// paths. Somebody must be receiving.
 func (s *Supervisor) Ask(ctx context.Context, req isolation.Request) isolation.Answer {
+	if s == nil {
+		return isolation.Answer{Error: ending}
+	}
 	answer := make(chan isolation.Answer, 1) // a question has one answer
 	if err := s.ask(req, answer); err != nil {
 		return isolation.Answer{Error: err.Error()}
@@ -31,7 +35,7 @@ func (s *Supervisor) ask(req isolation.Request, answer chan<- isolation.Answer) 
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.ended {
-		answer <- isolation.Answer{Error: Ending}
+		answer <- isolation.Answer{Error: ending}
 		return nil
 	}
 	if err := s.seq.Send(handoff.KindAsk, req); err != nil {
@@ -58,7 +62,7 @@ func (s *Supervisor) unanswered() {
 	defer s.mu.Unlock()
 	s.ended = true
 	for _, answer := range s.asked {
-		answer <- isolation.Answer{Error: Ending}
+		answer <- isolation.Answer{Error: ending}
 	}
 	s.asked = nil
 }

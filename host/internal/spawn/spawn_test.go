@@ -61,7 +61,7 @@ func TestSuperviseRefuses(t *testing.T) {
 			}
 			defer log.Close()
 			start := time.Now()
-			_, err = spawn.Supervise(t.Context(), program(t, "echo $$ >"+pid+"\n"+tc.script), spawn.Mapping{}, log)
+			_, err = spawn.Supervise(t.Context(), program(t, "echo $$ >"+pid+"\n"+tc.script), spawn.Mapping{}, "g1", log)
 			if err == nil || !strings.Contains(err.Error(), tc.want) {
 				t.Errorf("got %v, want %q", err, tc.want)
 			}
@@ -88,7 +88,7 @@ func TestSuperviseCancelled(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
 	start := time.Now()
-	if _, err := spawn.Supervise(ctx, program(t, "exec sleep 60"), spawn.Mapping{}, log); !errors.Is(err, context.DeadlineExceeded) {
+	if _, err := spawn.Supervise(ctx, program(t, "exec sleep 60"), spawn.Mapping{}, "g1", log); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("got %v", err)
 	}
 	if took := time.Since(start); took > 5*time.Second {

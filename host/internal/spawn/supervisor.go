@@ -22,6 +22,7 @@ import (
 
 	"lazaret.dev/lazaret/host/internal/hostfacts"
 	"lazaret.dev/lazaret/host/internal/hostfacts/subid"
+	"lazaret.dev/lazaret/protocol/faults"
 	"lazaret.dev/lazaret/protocol/findings"
 	"lazaret.dev/lazaret/protocol/handoff"
 	"lazaret.dev/lazaret/protocol/isolation"
@@ -69,16 +70,17 @@ type Supervisor struct {
 // helloTimeout bounds the time from the start to the first message.
 const helloTimeout = 20 * time.Second
 
-// Supervise starts lazaret-supervisor and waits for its hello. Its log goes to
-// log, which stays the caller's. On error nothing is left running.
-func Supervise(ctx context.Context, path string, m Mapping, log *os.File) (*Supervisor, error) {
+// Supervise starts lazaret-supervisor and waits for its hello. Its environment
+// names the generation, by which recovery finds what is on no record yet. Its
+// log goes to log, which stays the caller's. On error nothing is left running.
+func Supervise(ctx context.Context, path string, m Mapping, generation string, log *os.File) (*Supervisor, error) {
 	seq, peer, err := wire.SeqPair("handoff")
 	if err != nil {
 		return nil, fmt.Errorf("start supervisor: %w", err)
 	}
 	cmd := exec.Command(path, m.flags()...) //nolint:forbidigo,noctx // its life is the lease: Kill and Wait end it
 	cmd.ExtraFiles = []*os.File{peer, log}  // handoff.SocketFD, handoff.LogFD
-	cmd.Env = []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"}
+	cmd.Env = []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", handoff.Mark(generation)}
 	cmd.Dir = "/"
 	cmd.Stderr = log
 	err = cmd.Start()
@@ -87,12 +89,14 @@ func Supervise(ctx context.Context, path string, m Mapping, log *os.File) (*Supe
 		_ = seq.Close()
 		return nil, fmt.Errorf("start supervisor: %w", err)
 	}
+	faults.Point("start.hc.supervisor-forked")
 	s := &Supervisor{seq: seq, first: cmd}
 	s.reap = sync.OnceFunc(s.wait)
 	if err := s.receiveHello(ctx); err != nil {
 		s.Kill()
 		return nil, err
 	}
+	faults.Point("start.hc.hello")
 	return s, nil
 }
 

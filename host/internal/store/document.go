@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"lazaret.dev/lazaret/host/internal/claim"
 	"lazaret.dev/lazaret/protocol"
 	"lazaret.dev/lazaret/protocol/handoff"
 )
@@ -25,11 +26,13 @@ const (
 	RoleHelper      Role = "helper"      // the connectivity helper, slirp4netns
 	RoleSandbox     Role = "sandbox"     // the attached runsc client
 	RoleTrust       Role = "trust"       // the Trust Anchor's material
+	RolePublication Role = "publication" // the control sockets
 )
 
 // UnmarshalText refuses unknown roles.
 func (r *Role) UnmarshalText(b []byte) error {
-	return decode(r, b, "role", RoleCoordinator, RoleSupervisor, RoleAnchor, RoleNetwork, RoleHelper, RoleSandbox, RoleTrust)
+	return decode(r, b, "role", RoleCoordinator, RoleSupervisor, RoleAnchor, RoleNetwork, RoleHelper, RoleSandbox, RoleTrust,
+		RolePublication)
 }
 
 // IntentState is how far a participant has come.
@@ -64,14 +67,13 @@ type Inode struct {
 // Ownership is what tells ours from another's. Only the fields that the role
 // has are set; recovery touches nothing unless every one of them matches.
 type Ownership struct {
-	Proc               *handoff.Proc     // the process
-	Path               string            // where to look; proves nothing
-	Inode              *Inode            // what must be found there
-	MntNS              uint64            // inode of the mount namespace
-	NetNS              uint64            // inode of the network namespace
-	MountIDs           map[string]uint64 // mount point → mount id, within MntNS
-	PreparedID         string            // prepared-artifact id
-	NetworkFingerprint string            // network readiness fingerprint (FR-19)
+	Proc               *handoff.Proc             // the process
+	Files              map[string]claim.Identity // where to look, which proves nothing → what must be found there
+	MntNS              uint64                    // inode of the mount namespace
+	NetNS              uint64                    // inode of the network namespace
+	MountIDs           map[string]uint64         // mount point → mount id, within MntNS
+	PreparedID         string                    // prepared-artifact id
+	NetworkFingerprint string                    // network readiness fingerprint (FR-19)
 }
 
 // Participant is one role's record.
@@ -116,6 +118,7 @@ type New struct {
 	CoordinatorID     string
 	SandboxID         string
 	NetworkID         string
+	RuntimeDir        string // the Domain's runtime directory; empty in a document of level 1
 }
 
 // Generation is the whole document of the live generation.
@@ -159,8 +162,8 @@ func readGeneration(ctx context.Context, tx *sql.Tx) (*Generation, error) {
 	var phase string
 	var created int64
 	err := tx.QueryRowContext(ctx, `SELECT id, phase, boot_id, config_fingerprint, coordinator_id, sandbox_id,
-		network_id, created FROM generation WHERE ended IS NULL`).Scan(&g.ID, &phase, &g.BootID,
-		&g.ConfigFingerprint, &g.CoordinatorID, &g.SandboxID, &g.NetworkID, &created)
+		network_id, runtime_dir, created FROM generation WHERE ended IS NULL`).Scan(&g.ID, &phase, &g.BootID,
+		&g.ConfigFingerprint, &g.CoordinatorID, &g.SandboxID, &g.NetworkID, &g.RuntimeDir, &created)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, nil
 	}
@@ -201,13 +204,17 @@ func readParticipants(ctx context.Context, tx *sql.Tx, g *Generation) error {
 	if err != nil {
 		return err
 	}
+	files, err := readFiles(ctx, tx, g.ID)
+	if err != nil {
+		return err
+	}
 	return each(ctx, tx, func(scan func(...any) error) error {
 		var p Participant
 		var role, state string
 		var proc nullProc
-		var path, prepared, fingerprint sql.Null[string]
-		var dev, ino, mntNS, netNS sql.Null[int64]
-		err := scan(&role, &state, &proc.pid, &proc.start, &proc.boot, &path, &dev, &ino, &mntNS, &netNS, &prepared, &fingerprint)
+		var prepared, fingerprint sql.Null[string]
+		var mntNS, netNS sql.Null[int64]
+		err := scan(&role, &state, &proc.pid, &proc.start, &proc.boot, &mntNS, &netNS, &prepared, &fingerprint)
 		if err != nil {
 			return err
 		}
@@ -215,16 +222,32 @@ func readParticipants(ctx context.Context, tx *sql.Tx, g *Generation) error {
 			return err
 		}
 		p.Ownership = Ownership{
-			Proc: proc.value(), Path: path.V, MntNS: uint64(mntNS.V), NetNS: uint64(netNS.V),
+			Proc: proc.value(), Files: files[p.Role], MntNS: uint64(mntNS.V), NetNS: uint64(netNS.V),
 			MountIDs: mounts[p.Role], PreparedID: prepared.V, NetworkFingerprint: fingerprint.V,
-		}
-		if dev.Valid {
-			p.Ownership.Inode = &Inode{Dev: uint64(dev.V), Ino: uint64(ino.V)}
 		}
 		g.Participants = append(g.Participants, p)
 		return nil
-	}, `SELECT role, state, pid, start_ticks, boot_id, path, dev, ino, mnt_ns, net_ns, prepared_id,
+	}, `SELECT role, state, pid, start_ticks, boot_id, mnt_ns, net_ns, prepared_id,
 		network_fingerprint FROM participant WHERE generation = ? ORDER BY seq`, g.ID)
+}
+
+func readFiles(ctx context.Context, tx *sql.Tx, generation string) (map[Role]map[string]claim.Identity, error) {
+	files := map[Role]map[string]claim.Identity{}
+	return files, each(ctx, tx, func(scan func(...any) error) error {
+		var role Role
+		var path string
+		var dev, ino int64
+		var id claim.Identity
+		if err := scan(&role, &path, &dev, &ino, &id.Type, &id.Born); err != nil {
+			return err
+		}
+		id.Dev, id.Ino = uint64(dev), uint64(ino)
+		if files[role] == nil {
+			files[role] = map[string]claim.Identity{}
+		}
+		files[role][path] = id
+		return nil
+	}, "SELECT role, path, dev, ino, type, born FROM participant_file WHERE generation = ?", generation)
 }
 
 func readSessions(ctx context.Context, tx *sql.Tx, g *Generation) error {

@@ -59,6 +59,18 @@ func TestMain(m *testing.M) {
 			os.Exit(1)
 		}
 		os.Exit(0)
+	case "migrate-small-filesystem":
+		if err := migrateOnSmallFilesystem(os.Args[1]); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	case "with-lock":
+		fmt.Println(openWithLock(os.Args[1]))
+		os.Exit(0)
+	case "without-lock":
+		fmt.Println(openWithoutLock(os.Args[1]))
+		os.Exit(0)
 	}
 	os.Exit(m.Run())
 }
@@ -292,16 +304,19 @@ func TestDamagedFilesAreKeptAndNamed(t *testing.T) {
 		refused(t, dir, held, store.Foreign)
 	})
 
-	t.Run("pipe", func(t *testing.T) {
-		dir := t.TempDir()
-		held := lock(t, dir)
-		must(t, unix.Mkfifo(filepath.Join(dir, store.FileName), 0o600))
-		_, err := store.Open(ctx, dir, held)
-		var e *store.Error
-		if !errors.As(err, &e) || e.Kind != store.Foreign {
-			t.Fatalf("Open = %v", err)
-		}
-	})
+	for _, name := range []string{store.FileName, store.FileName + "-wal", store.FileName + "-journal"} {
+		t.Run("pipe at "+name, func(t *testing.T) {
+			dir := t.TempDir()
+			held := lock(t, dir)
+			path := filepath.Join(dir, name)
+			must(t, unix.Mkfifo(path, 0o600))
+			_, err := store.Open(ctx, dir, held)
+			var e *store.Error
+			if !errors.As(err, &e) || e.Kind != store.Foreign || !strings.Contains(e.Hint(), "mv '"+path+"'") {
+				t.Fatalf("Open = %v", err)
+			}
+		})
+	}
 }
 
 // An empty file is a start that was interrupted before its first commit.
@@ -338,8 +353,14 @@ func TestSecondOpenerIsRefused(t *testing.T) {
 // when their cause does.
 func TestFullAndReadOnlyFilesystems(t *testing.T) {
 	testgate.Need(t, testgate.UserNS)
-	cmd := exec.Command(os.Args[0], t.TempDir())
-	cmd.Env = append(os.Environ(), roleEnv+"=small-filesystem")
+	onTmpfs(t, "small-filesystem", t.TempDir())
+}
+
+// onTmpfs plays a part in a process that may mount a filesystem on dir.
+func onTmpfs(t *testing.T, role, dir string) {
+	t.Helper()
+	cmd := exec.Command(os.Args[0], dir)
+	cmd.Env = append(os.Environ(), roleEnv+"="+role)
 	cmd.SysProcAttr = &syscall.SysProcAttr{
 		Cloneflags:  syscall.CLONE_NEWUSER | syscall.CLONE_NEWNS,
 		UidMappings: []syscall.SysProcIDMap{{HostID: os.Getuid(), Size: 1}},
@@ -373,7 +394,7 @@ func onSmallFilesystem(dir string) error {
 	if err := want("first open", err, store.NoSpace); err != nil {
 		return err
 	}
-	if err := size(unix.MS_REMOUNT, "64k"); err != nil {
+	if err := size(unix.MS_REMOUNT, "76k"); err != nil {
 		return err
 	}
 	s, err := store.Open(ctx, dir, held)

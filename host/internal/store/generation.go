@@ -36,8 +36,8 @@ func (s *Store) BeginGeneration(ctx context.Context, n New) error {
 			return err
 		}
 		_, err = tx.ExecContext(ctx, `INSERT INTO generation (id, phase, boot_id, config_fingerprint,
-			coordinator_id, sandbox_id, network_id, created) VALUES (?, ?, ?, ?, ?, ?, ?, ?)`,
-			n.ID, n.Phase, n.BootID, n.ConfigFingerprint, n.CoordinatorID, n.SandboxID, n.NetworkID, s.millis())
+			coordinator_id, sandbox_id, network_id, runtime_dir, created) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+			n.ID, n.Phase, n.BootID, n.ConfigFingerprint, n.CoordinatorID, n.SandboxID, n.NetworkID, n.RuntimeDir, s.millis())
 		return err
 	})
 }
@@ -59,15 +59,16 @@ func (s *Store) RecordIntent(ctx context.Context, generation string, role Role) 
 		if err := moveRole(ctx, tx, generation, role, Intended, "", Released); err != nil {
 			return err
 		}
-		_, err := tx.ExecContext(ctx, "DELETE FROM participant_mount WHERE generation = ? AND role = ?", generation, role)
-		if err != nil {
-			return err
+		for _, table := range []string{"participant_mount", "participant_file"} {
+			_, err := tx.ExecContext(ctx, "DELETE FROM "+table+" WHERE generation = ? AND role = ?", generation, role)
+			if err != nil {
+				return err
+			}
 		}
-		_, err = tx.ExecContext(ctx, `INSERT INTO participant (generation, role, state, seq, intended)
+		_, err := tx.ExecContext(ctx, `INSERT INTO participant (generation, role, state, seq, intended)
 			VALUES (?1, ?2, ?3, (SELECT coalesce(max(seq), 0) + 1 FROM participant WHERE generation = ?1), ?4)
 			ON CONFLICT (generation, role) DO UPDATE SET state = ?3, intended = ?4, owned = NULL, released = NULL,
-			pid = NULL, start_ticks = NULL, boot_id = NULL, path = NULL, dev = NULL, ino = NULL, mnt_ns = NULL,
-			net_ns = NULL, prepared_id = NULL, network_fingerprint = NULL`, generation, role, Intended, s.millis())
+			pid = NULL, start_ticks = NULL, boot_id = NULL, mnt_ns = NULL, net_ns = NULL, prepared_id = NULL, network_fingerprint = NULL`, generation, role, Intended, s.millis())
 		return err
 	})
 }
@@ -79,14 +80,10 @@ func (s *Store) RecordOwned(ctx context.Context, generation string, role Role, o
 			return err
 		}
 		pid, start, boot := procColumns(o.Proc)
-		var dev, ino any
-		if o.Inode != nil {
-			dev, ino = int64(o.Inode.Dev), int64(o.Inode.Ino)
-		}
 		_, err := tx.ExecContext(ctx, `UPDATE participant SET state = ?, owned = ?, pid = ?, start_ticks = ?,
-			boot_id = ?, path = nullif(?, ''), dev = ?, ino = ?, mnt_ns = nullif(?, 0), net_ns = nullif(?, 0),
+			boot_id = ?, mnt_ns = nullif(?, 0), net_ns = nullif(?, 0),
 			prepared_id = nullif(?, ''), network_fingerprint = nullif(?, '') WHERE generation = ? AND role = ?`,
-			Owned, s.millis(), pid, start, boot, o.Path, dev, ino, int64(o.MntNS), int64(o.NetNS), o.PreparedID,
+			Owned, s.millis(), pid, start, boot, int64(o.MntNS), int64(o.NetNS), o.PreparedID,
 			o.NetworkFingerprint, generation, role)
 		if err != nil {
 			return err
@@ -94,6 +91,14 @@ func (s *Store) RecordOwned(ctx context.Context, generation string, role Role, o
 		for path, id := range o.MountIDs {
 			_, err := tx.ExecContext(ctx, "INSERT INTO participant_mount (generation, role, path, mount_id) VALUES (?, ?, ?, ?)",
 				generation, role, path, int64(id))
+			if err != nil {
+				return err
+			}
+		}
+		for path, id := range o.Files {
+			_, err := tx.ExecContext(ctx, `INSERT INTO participant_file
+				(generation, role, path, dev, ino, type, born) VALUES (?, ?, ?, ?, ?, ?, ?)`,
+				generation, role, path, int64(id.Dev), int64(id.Ino), id.Type, id.Born)
 			if err != nil {
 				return err
 			}

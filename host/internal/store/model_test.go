@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
+	"lazaret.dev/lazaret/host/internal/claim"
 	"lazaret.dev/lazaret/host/internal/store"
 	"lazaret.dev/lazaret/protocol"
 	"lazaret.dev/lazaret/protocol/handoff"
@@ -266,15 +267,21 @@ func drawProc(t *rapid.T) *handoff.Proc {
 
 func drawOwnership(t *rapid.T) store.Ownership {
 	o := store.Ownership{
-		Proc: drawProc(t), Path: rapid.String().Draw(t, "path"),
+		Proc:  drawProc(t),
 		MntNS: rapid.Uint64().Draw(t, "mntns"), NetNS: rapid.Uint64().Draw(t, "netns"),
 		PreparedID: rapid.StringN(0, 5, -1).Draw(t, "prepared"), NetworkFingerprint: rapid.StringN(0, 5, -1).Draw(t, "readiness"),
-		Inode: rapid.Ptr(rapid.Custom(func(t *rapid.T) store.Inode {
-			return store.Inode{Dev: rapid.Uint64().Draw(t, "dev"), Ino: rapid.Uint64().Draw(t, "ino")}
-		}), true).Draw(t, "inode"),
 	}
 	if m := rapid.MapOf(rapid.String(), rapid.Uint64()).Draw(t, "mounts"); len(m) > 0 {
 		o.MountIDs = maps.Clone(m)
+	}
+	inode := rapid.Custom(func(t *rapid.T) claim.Identity {
+		return claim.Identity{
+			Dev: rapid.Uint64().Draw(t, "dev"), Ino: rapid.Uint64().Draw(t, "ino"),
+			Type: rapid.Uint32().Draw(t, "type"), Born: rapid.Int64().Draw(t, "born"),
+		}
+	})
+	if m := rapid.MapOf(rapid.String(), inode).Draw(t, "files"); len(m) > 0 {
+		o.Files = m
 	}
 	return o
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"golang.org/x/sys/unix"
 
+	"lazaret.dev/lazaret/host/internal/claim"
 	"lazaret.dev/lazaret/host/internal/store"
 	"lazaret.dev/lazaret/protocol"
 	"lazaret.dev/lazaret/protocol/handoff"
@@ -44,7 +45,7 @@ func open(t testing.TB, dir string, held *os.File) *store.Store {
 func newGeneration(id string) store.New {
 	return store.New{
 		ID: id, Phase: protocol.Starting, BootID: "boot", ConfigFingerprint: "fp",
-		CoordinatorID: "c-" + id, SandboxID: "s-" + id, NetworkID: "n-" + id,
+		CoordinatorID: "c-" + id, SandboxID: "s-" + id, NetworkID: "n-" + id, RuntimeDir: "/run/" + id,
 	}
 }
 
@@ -61,7 +62,7 @@ func TestGenerationDocumentSurvivesReopening(t *testing.T) {
 	const gen = "g1"
 	big := ^uint64(0) // every bit of an inode number survives
 	own := store.Ownership{
-		Proc: &handoff.Proc{PID: 42, Start: 99, BootID: "boot"}, Path: "/x", Inode: &store.Inode{Dev: 1, Ino: big},
+		Proc: &handoff.Proc{PID: 42, Start: 99, BootID: "boot"}, Files: map[string]claim.Identity{"/x": {Dev: 1, Ino: big, Type: unix.S_IFSOCK, Born: 7}, "/y": {Dev: big, Ino: 2}},
 		MntNS: 4026531840, NetNS: big, MountIDs: map[string]uint64{"/": big, "/usr": 2},
 		PreparedID: "p", NetworkFingerprint: "nf",
 	}

@@ -155,9 +155,14 @@ func verify(cs tls.ConnectionState, want identity.Identity) error {
 		want.Component = got.Component
 	}
 	if got != want {
-		return fmt.Errorf("peer is %s of generation %s, not %s of generation %s", got.Role, got.Generation, want.Role, want.Generation)
+		return fmt.Errorf("peer is %s, not %s", named(got), named(want))
 	}
 	return nil
+}
+
+// named renders an identity for people.
+func named(id identity.Identity) string {
+	return fmt.Sprintf("%s %s of generation %s of Domain %s with profile %s", id.Role, id.Component, id.Generation, id.DomainID, id.Profile)
 }
 
 // ClientConfig is the client's side: key is what it enrolled, leaf and anchor

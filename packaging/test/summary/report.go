@@ -23,6 +23,10 @@ type event struct {
 type Counts struct {
 	Passed, Failed, Skipped int
 
+	// Traces of coordinators that end-to-end tests replayed through the protocol,
+	// and their steps.
+	Traces, Steps int
+
 	skips    []string
 	failures []string
 }
@@ -60,6 +64,13 @@ func (c *Counts) add(w io.Writer, e event, output map[key][]string, failed map[s
 		fmt.Fprint(w, e.Output)
 	case "output":
 		output[k] = append(output[k], e.Output)
+		if _, said, ok := strings.Cut(e.Output, "conformance: "); ok {
+			var traces, steps int
+			if n, _ := fmt.Sscanf(said, "%d traces, %d steps", &traces, &steps); n == 2 {
+				c.Traces += traces
+				c.Steps += steps
+			}
+		}
 	case "pass":
 		if e.Test != "" {
 			c.Passed++
@@ -123,6 +134,9 @@ func (c *Counts) Finish(w io.Writer, err error) bool {
 		for _, f := range c.failures {
 			fmt.Fprintln(w, "  "+f)
 		}
+	}
+	if c.Traces > 0 {
+		fmt.Fprintf(w, "\n%d traces of coordinators replayed through the protocol, %d steps\n", c.Traces, c.Steps)
 	}
 	fmt.Fprintf(w, "\n%d passed, %d failed, %d skipped\n", c.Passed, c.Failed, c.Skipped)
 	return c.Failed == 0 && c.Passed > 0

@@ -54,6 +54,17 @@ func TestReport(t *testing.T) {
 			err:    failure,
 			want:   []string{"no json\n", "\n1 passed, 1 failed, 0 skipped\n"},
 		},
+		{
+			name: "traces",
+			events: `{"Action":"output","Package":"p","Test":"TestA","Output":"    c.go:1: conformance: 2 traces, 36 steps\n"}
+{"Action":"pass","Package":"p","Test":"TestA"}
+{"Action":"output","Package":"p","Test":"TestB","Output":"    c.go:1: conformance: 17 traces, 306 steps\n"}
+{"Action":"output","Package":"p","Test":"TestB","Output":"    c.go:1: conformance: none\n"}
+{"Action":"pass","Package":"p","Test":"TestB"}
+`,
+			want: []string{"\n19 traces of coordinators replayed through the protocol, 342 steps\n", "\n2 passed, 0 failed, 0 skipped\n"},
+			ok:   true,
+		},
 		{name: "nothing tested", want: []string{"\n0 passed, 0 failed, 0 skipped\n"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

@@ -21,18 +21,6 @@ import (
 // it.
 const maxIncludes = 10
 
-// globals are the configuration files of every repository.
-func (a *Aware) globals() []string {
-	out := []string{"/etc/gitconfig"}
-	if a.o.XDGConfig != "" {
-		out = append(out, path.Join(a.o.XDGConfig, "git/config"))
-	}
-	if a.o.Home != "" {
-		out = append(out, path.Join(a.o.Home, ".gitconfig"))
-	}
-	return out
-}
-
 // readHost reads a file of the host's by its path, links followed as Git does. It
 // is a configuration or rules, and small.
 func readHost(name string) ([]byte, error) {
@@ -51,56 +39,32 @@ func readHost(name string) ([]byte, error) {
 	return b, err
 }
 
-// readGlobal reads the variables that hold in every repository, in the order
-// in which later ones win. Includes are not followed.
-func (a *Aware) readGlobal() ([]gitconfig.Entry, error) {
-	var out []gitconfig.Entry
-	for _, name := range a.globals() {
-		b, err := readHost(name)
-		if gone(err) {
-			continue
-		}
+// globals takes what holds in every repository: the ignore file, whose text is
+// at hand unless it lies in the workspace, and how names are compared.
+func (a *Aware) globals(opt *route.Options) error {
+	opt.Excludes = a.o.Excludes
+	for _, source := range a.o.Git.Sources {
+		entries, err := gitconfig.Parse(source.Text)
 		if err != nil {
-			return nil, fmt.Errorf("read the Git configuration %q: %w", name, err)
+			return fmt.Errorf("read the Git configuration %q: %w", source.Path, err)
 		}
-		entries, err := gitconfig.Parse(b)
-		if err != nil {
-			return nil, fmt.Errorf("read the Git configuration %q: %w", name, err)
-		}
-		out = append(out, entries...)
-	}
-	return out, nil
-}
-
-// excludes finds core.excludesFile.
-func (a *Aware) excludes(config []gitconfig.Entry, opt *route.Options) error {
-	name := ""
-	if a.o.XDGConfig != "" {
-		name = path.Join(a.o.XDGConfig, "git/ignore")
-	}
-	for _, e := range config {
-		if e.Section == "core" && e.Sub == "" && e.Key == "excludesfile" {
-			name = e.Value
-		}
-		if e.Section == "core" && e.Sub == "" && e.Key == "ignorecase" {
-			opt.IgnoreCase = e.Bare || strings.EqualFold(e.Value, "true")
+		for _, e := range entries {
+			switch {
+			case e.Section != "core" || e.Sub != "":
+			case e.Key == "ignorecase":
+				opt.IgnoreCase = e.Bare || strings.EqualFold(e.Value, "true")
+			case e.Key == "excludesfile":
+				name := e.Value
+				if rest, ok := strings.CutPrefix(name, "~/"); ok {
+					name = path.Join(a.o.Git.Home, rest)
+				}
+				opt.ExcludesPath = ""
+				if inside, ok := strings.CutPrefix(path.Clean(name), a.o.Path+"/"); ok {
+					opt.ExcludesPath = inside
+				}
+			}
 		}
 	}
-	if rest, ok := strings.CutPrefix(name, "~/"); ok {
-		name = path.Join(a.o.Home, rest)
-	}
-	if name == "" || !path.IsAbs(name) {
-		return nil
-	}
-	if inside, ok := strings.CutPrefix(path.Clean(name), a.o.Path+"/"); ok {
-		opt.ExcludesPath = inside
-		return nil
-	}
-	b, err := readHost(name)
-	if err != nil && !gone(err) {
-		return fmt.Errorf("read core.excludesFile: %w", err)
-	}
-	opt.Excludes = b
 	return nil
 }
 
@@ -148,22 +112,13 @@ func (a *Aware) targets(repos []sentry.Repository) ([]targets.Target, error) {
 		tops = append(tops, r.Top)
 	}
 	var out []targets.Target
-	read := func(file string, b []byte, tops []string) error {
-		found, err := a.follow(file, b, tops, 0)
-		out = append(out, found...)
-		return err
-	}
-	for _, name := range a.globals() {
-		b, err := readHost(name)
-		if gone(err) {
-			continue
-		}
-		if err == nil {
-			err = read(name, b, tops)
-		}
+	for _, source := range a.o.Git.Sources {
+		// What they include is among them.
+		found, _, err := targets.Find(source.Text, targets.Place{Root: a.o.Path, Home: a.o.Git.Home, File: source.Path, Tops: tops})
 		if err != nil {
-			return nil, fmt.Errorf("read the Git configuration %q: %w", name, err)
+			return nil, fmt.Errorf("read the Git configuration %q: %w", source.Path, err)
 		}
+		out = append(out, found...)
 	}
 	for _, r := range repos {
 		for _, name := range []string{"config", "config.worktree"} {
@@ -172,8 +127,10 @@ func (a *Aware) targets(repos []sentry.Repository) ([]targets.Target, error) {
 			if gone(err) {
 				continue
 			}
+			var found []targets.Target
 			if err == nil {
-				err = read(path.Join(a.o.Path, inside), b, []string{r.Top})
+				found, err = a.follow(path.Join(a.o.Path, inside), b, []string{r.Top}, 0)
+				out = append(out, found...)
 			}
 			if err != nil {
 				return nil, fmt.Errorf("read the Git configuration %q: %w", inside, err)
@@ -185,7 +142,7 @@ func (a *Aware) targets(repos []sentry.Repository) ([]targets.Target, error) {
 
 // follow finds the targets of a configuration file and of what it includes.
 func (a *Aware) follow(file string, b []byte, tops []string, level int) ([]targets.Target, error) {
-	found, includes, err := targets.Find(b, targets.Place{Root: a.o.Path, Home: a.o.Home, File: file, Tops: tops})
+	found, includes, err := targets.Find(b, targets.Place{Root: a.o.Path, Home: a.o.Git.Home, File: file, Tops: tops})
 	if err != nil || level == maxIncludes {
 		return found, err
 	}

@@ -8,6 +8,7 @@
 package gitaware
 
 import (
+	"errors"
 	"fmt"
 	"log/slog"
 	"path"
@@ -15,6 +16,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"lazaret.dev/lazaret/protocol/launch"
 	"lazaret.dev/lazaret/supervisor/internal/report"
 	"lazaret.dev/lazaret/supervisor/internal/route"
 	"lazaret.dev/lazaret/supervisor/internal/sentry"
@@ -30,8 +32,8 @@ type Options struct {
 	State  int    // the Domain's private Git state; stays the caller's, and open
 	Own    int    // the Ignored Workspace State, likewise
 
-	Home      string // the developer's home directory
-	XDGConfig string // $XDG_CONFIG_HOME, or what stands for it
+	Git      *launch.HostGit // what Git on the host obeys beyond repositories
+	Excludes []byte          // the text of core.excludesFile
 
 	Isolate    bool
 	Expose     []string
@@ -64,22 +66,8 @@ type Aware struct {
 
 type inode struct{ dev, ino uint64 }
 
-// HomeError reports a workspace that holds the developer's own Git
-// configuration, which every Git on the host obeys.
-type HomeError struct{ Path string }
-
-func (e *HomeError) Error() string {
-	return fmt.Sprintf("%q holds your own Git configuration, and an agent could change what Git does everywhere", e.Path)
-}
-
-// Hint says what to do.
-func (e *HomeError) Hint() string { return "run lazaret in a directory below it" }
-
 // Open reads the workspace.
 func Open(o Options) (*Aware, error) {
-	if targets.HomeInside(o.Path, o.Home, o.XDGConfig) {
-		return nil, &HomeError{o.Path}
-	}
 	a := &Aware{o: o, host: host{o.Host}, start: make(chan snapshot, 1)}
 	if err := a.route(); err != nil {
 		return nil, err
@@ -98,15 +86,9 @@ func Open(o Options) (*Aware, error) {
 
 // route opens the router.
 func (a *Aware) route() error {
-	config, err := a.readGlobal()
-	if err != nil {
-		return err
-	}
 	opt := route.Options{Isolate: a.o.Isolate, Expose: a.o.Expose}
-	if err := a.outer(&opt); err != nil {
-		return err
-	}
-	if err := a.excludes(config, &opt); err != nil {
+	err := errors.Join(a.globals(&opt), a.outer(&opt))
+	if err != nil {
 		return err
 	}
 	a.router, err = route.Open(routes{a.host}, repositories{a.host, a.o.Path}, route.NewRecord(a.o.Record, recordName), opt)
@@ -176,6 +158,9 @@ func (a *Aware) scan() error {
 		}
 		return true
 	})
+	for _, source := range a.o.Git.Sources {
+		inodes[inode{source.Dev, source.Ino}] = struct{}{}
+	}
 	a.mu.Lock()
 	a.repos, a.reads, a.inodes = found.Repositories, list, inodes
 	a.mu.Unlock()

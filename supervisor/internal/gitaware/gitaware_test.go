@@ -15,6 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"lazaret.dev/lazaret/protocol/launch"
 	"lazaret.dev/lazaret/protocol/testgate"
 	"lazaret.dev/lazaret/supervisor/internal/gitaware"
 	"lazaret.dev/lazaret/supervisor/internal/view"
@@ -68,7 +69,7 @@ func (w *world) serve() {
 	}
 	w.Serve(w.t, func(c *view.Config) {
 		o := gitaware.Options{
-			Host: c.Stores.Host, Path: w.Host, Record: record, State: c.Stores.Private, Own: c.Stores.Domain, Home: os.Getenv("HOME"), XDGConfig: os.Getenv("HOME") + "/.config",
+			Host: c.Stores.Host, Path: w.Host, Record: record, State: c.Stores.Private, Own: c.Stores.Domain, Git: &launch.HostGit{Home: os.Getenv("HOME")},
 			Isolate: true, Log: slog.New(slog.DiscardHandler),
 		}
 		if w.change != nil {

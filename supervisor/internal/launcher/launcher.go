@@ -27,6 +27,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"lazaret.dev/lazaret/protocol/faults"
 	"lazaret.dev/lazaret/protocol/handoff"
 )
 
@@ -142,6 +143,7 @@ func Clone(o Options) (*Child, error) {
 	if pidfd >= 0 {
 		defer func() { _ = unix.Close(pidfd) }()
 	}
+	faults.Point("start.rs.unmapped")
 	if err := o.Map.write(pid); err != nil {
 		kill()
 		return nil, &StepError{"idmap", err}

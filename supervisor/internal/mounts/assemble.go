@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"lazaret.dev/lazaret/protocol/faults"
 	"lazaret.dev/lazaret/protocol/launch"
 	"lazaret.dev/lazaret/supervisor/internal/cabundle"
 	"lazaret.dev/lazaret/supervisor/internal/fdfs"
@@ -102,7 +103,9 @@ func (a *assembly) scratchFS() error {
 		return err
 	}
 	a.scratch = m
-	return fsmount.Attach(m, dir)
+	err = fsmount.Attach(m, dir)
+	faults.Point("start.rs.scratch-mounted")
+	return err
 }
 
 // bindNetNS gives the network namespace a name that runsc can open, and keeps
@@ -157,6 +160,9 @@ func (a *assembly) ownFiles() error {
 			return err
 		}
 	}
+	if err := a.gitFiles(run); err != nil {
+		return fmt.Errorf("git: %w", err)
+	}
 	files, err := a.own(fdfs.Mkdir(a.scratch, filesDir, 0o755))
 	if err != nil {
 		return err
@@ -201,6 +207,9 @@ func (a *assembly) lowerLayer() (err error) {
 	}
 	l := &lower{dir: a.lower, prepared: a.prepared}
 	ferr := l.fill(a.plan, a.isFile, a.ca)
+	if ferr == nil {
+		ferr = l.gitConfig(&a.plan.Files)
+	}
 	return errors.Join(ferr, l.finish())
 }
 
@@ -222,6 +231,7 @@ func (a *assembly) rootFS() error {
 	if err != nil {
 		return err
 	}
+	faults.Point("start.rs.root-mounted")
 	a.ids["/"], err = fdfs.MountID(a.root)
 	return err
 }
@@ -268,6 +278,7 @@ func (a *assembly) anchor(an *launch.Anchor) error {
 		return err
 	}
 	defer func() { _ = unix.Close(m) }()
+	faults.Point("start.rs.anchor-mounted")
 	a.ids[an.Path], err = fdfs.MountID(m)
 	return err
 }
@@ -343,6 +354,7 @@ func (a *assembly) bind(dir int, name string, m launch.Mount, src int) error {
 		return err
 	}
 	defer func() { _ = unix.Close(mounted) }()
+	faults.Point("start.rs.workspace-mounted")
 	a.ids[m.Target], err = fdfs.MountID(mounted)
 	return err
 }
@@ -441,6 +453,7 @@ func Cleanup(p *launch.Plan) error {
 	if err != nil && !errors.Is(err, unix.EINVAL) {
 		return os.NewSyscallError("unmount scratch directory", err)
 	}
+	faults.Point("end.rs.unmounted")
 	state, err := fdfs.OpenRef(p.Rootfs.Transient)
 	if err != nil {
 		return fmt.Errorf("transient layer: %w", err)

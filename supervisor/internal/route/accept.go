@@ -4,6 +4,9 @@ import (
 	"errors"
 	"slices"
 	"strings"
+
+	"lazaret.dev/lazaret/supervisor/internal/route/internal/paths"
+	"lazaret.dev/lazaret/supervisor/internal/route/internal/places"
 )
 
 // Relaxed is what Accept would share, as far as rules can say it.
@@ -11,21 +14,21 @@ func (r *Router) Relaxed() []Relaxation {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	var all []Relaxation
-	for path, f := range r.files {
-		lines := f.relaxed()
+	for path, f := range r.s.Files {
+		lines := f.Relaxed()
 		if len(lines) == 0 {
 			continue
 		}
-		if root, ok := strings.CutSuffix(path, excludeMark); ok {
-			path = join(root, ".git/info/exclude")
+		if root, ok := strings.CutSuffix(path, places.ExcludeMark); ok {
+			path = paths.Join(root, ".git/info/exclude")
 		}
 		all = append(all, Relaxation{File: path, Lines: lines})
 	}
-	for path := range r.moved {
+	for path := range r.s.Moved {
 		all = append(all, Relaxation{Path: path})
 	}
-	for dir, root := range r.roots {
-		if root.doubted {
+	for dir, root := range r.s.Roots {
+		if root.Doubted {
 			if dir == "" {
 				dir = "."
 			}
@@ -40,61 +43,51 @@ func (r *Router) Relaxed() []Relaxation {
 
 // Candidate is the state of the workspace at one moment, judged as at the first
 // start: what the developer may take for trusted.
-type Candidate struct{ r *Router }
-
-// unwritten is the record of a candidate.
-type unwritten struct{}
-
-func (unwritten) Load() ([]byte, error) { return nil, nil }
-func (unwritten) Save([]byte) error     { return nil }
+type Candidate struct{ s *places.State }
 
 // Candidate reads the workspace. The caller closes it.
 func (r *Router) Candidate() (*Candidate, error) {
-	c, err := Open(r.tree, r.repos, unwritten{}, r.opt)
+	s, err := r.s.Candidate()
 	if err != nil {
-		if c != nil {
-			c.Close()
-		}
+		s.Close()
 		return nil, err
 	}
-	return &Candidate{c}, nil
+	return &Candidate{s}, nil
 }
 
 // Close ends the candidate, unless it was accepted.
 func (c *Candidate) Close() {
-	if c.r != nil {
-		c.r.Close()
+	if c.s != nil {
+		c.s.Close()
 	}
 }
 
 // Shares lists what the host has at paths that are isolated now, and would be
 // shared: a directory stands for all that is in it. Beyond limit they are
 // counted alone.
-func (r *Router) Shares(c *Candidate, limit int) (paths []string, more int, err error) {
-	c.r.mu.Lock()
-	defer c.r.mu.Unlock()
+func (r *Router) Shares(c *Candidate, limit int) (shared []string, more int, err error) {
 	listed := map[string]bool{}
-	err = c.r.walk("", func(path string, e Entry) error {
-		d, err := c.r.directory(parent(path))
-		if err != nil || c.r.place(d, path, e.Kind == Directory) != Shared || r.Place(path, e.Kind == Directory) != Isolated {
-			return err
+	err = c.s.Walk("", func(path string, e Entry) error {
+		isDir := e.Kind == Directory
+		if c.s.Place(path, isDir) != Shared || r.Place(path, isDir) != Isolated {
+			return nil
 		}
-		for dir := range above(path) {
+		for dir := range paths.Above(path) {
 			if listed[dir] {
 				return nil
 			}
 		}
 		switch {
-		case len(paths) < limit:
-			paths = append(paths, path)
-			listed[path] = e.Kind == Directory
+		case len(shared) < limit:
+			shared = append(shared, path)
+			listed[path] = isDir
 		default:
 			more++
 		}
 		return nil
 	})
-	slices.Sort(paths)
-	return paths, more, err
+	slices.Sort(shared)
+	return shared, more, err
 }
 
 // Accept takes the candidate for trusted: it is for the developer alone to ask
@@ -103,33 +96,15 @@ func (r *Router) Shares(c *Candidate, limit int) (paths []string, more int, err 
 func (r *Router) Accept(c *Candidate) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.closeRepositories()
-	old, from := r.files, c.r
-	c.r = nil
-	r.files, r.roots, r.kept, r.keptIn = from.files, from.roots, from.kept, from.keptIn
-	r.moved, r.plain, r.guessed, r.cache = from.moved, map[string]bool{}, from.guessed, map[string]*directory{}
-	for path, f := range old {
-		if f.Open > 0 || f.Aliased {
-			now := r.known(path)
-			now.Open, now.Aliased = f.Open, f.Aliased
-		}
-	}
-	for _, root := range r.roots {
-		root.stale = true
-	}
-	return errors.Join(r.settle(), r.save())
+	from := c.s
+	c.s = nil
+	r.s.Adopt(from)
+	return errors.Join(r.settle(), r.s.Save())
 }
 
 // Close ends the router, which must not be used any more.
 func (r *Router) Close() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.closeRepositories()
-}
-
-func (r *Router) closeRepositories() {
-	for _, root := range r.roots {
-		root.repo.close()
-		root.repo = nil
-	}
+	r.s.Close()
 }

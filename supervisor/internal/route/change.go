@@ -4,13 +4,17 @@ import (
 	"errors"
 	"slices"
 	"strings"
+
+	"lazaret.dev/lazaret/supervisor/internal/route/internal/paths"
+	"lazaret.dev/lazaret/supervisor/internal/route/internal/places"
+	"lazaret.dev/lazaret/supervisor/internal/route/internal/texts"
 )
 
 // Watches tells whether a change of path is the router's business: an ignore
 // file or an attributes file, by its name, or another name of one. e is what
 // the host has there, the zero Entry for nothing.
 func (r *Router) Watches(path string, e Entry) bool {
-	if r.isRules(path) || baseName(path) == attributesName {
+	if r.isRules(path) || paths.Base(path) == places.AttributesName {
 		return true
 	}
 	if e.Nlink < 2 || e.Kind != Regular {
@@ -18,36 +22,52 @@ func (r *Router) Watches(path string, e Entry) bool {
 	}
 	r.mu.RLock()
 	defer r.mu.RUnlock()
-	for _, f := range r.files {
-		if f.stat.Ino == e.Ino && f.stat.Dev == e.Dev {
+	for _, f := range r.s.Files {
+		if f.Stat.Ino == e.Ino && f.Stat.Dev == e.Dev {
 			return true
 		}
 	}
 	return false
 }
 
-func baseName(path string) string { return path[strings.LastIndexByte(path, '/')+1:] }
-
+// isRules tells whether a path is an ignore file. Where case is ignored, Git
+// finds it under any.
 func (r *Router) isRules(path string) bool {
-	return baseName(path) == ignoreName || path == r.opt.ExcludesPath && path != ""
+	name := paths.Base(path)
+	return name == places.IgnoreName || r.s.Opt.IgnoreCase && strings.EqualFold(name, places.IgnoreName) || path == r.s.Opt.ExcludesPath && path != ""
 }
 
-// targets are the rule files that a write to path changes.
-func (r *Router) targets(path string) []string {
-	if r.isRules(path) {
-		return []string{path}
+// canonical is the name under which an ignore file is known.
+func canonical(path string) string {
+	if name := paths.Base(path); strings.EqualFold(name, places.IgnoreName) {
+		return path[:len(path)-len(name)] + places.IgnoreName
 	}
-	e, err := r.tree.Lstat(path)
+	return path
+}
+
+// targets are the rule files that a write to path changes. One in an isolated
+// place is none: it is the Domain's, and Git on the host never sees it.
+func (r *Router) targets(path string) ([]string, error) {
+	if r.isRules(path) {
+		path = canonical(path)
+		d, err := r.s.Dir(paths.Parent(path))
+		if err != nil || r.s.Isolated(d, path, false) && r.s.Opt.Isolate {
+			return nil, err
+		}
+		return []string{path}, nil
+	}
+	e, err := r.s.Tree.Lstat(path)
 	if err != nil || e.Nlink < 2 {
-		return nil
+		// Nothing, or no other name of anything.
+		return nil, nil //nolint:nilerr // an operation on what is not there changes no rules
 	}
 	var paths []string
-	for p, f := range r.files {
-		if f.stat.Ino == e.Ino && f.stat.Dev == e.Dev {
+	for p, f := range r.s.Files {
+		if f.Stat.Ino == e.Ino && f.Stat.Dev == e.Dev {
 			paths = append(paths, p)
 		}
 	}
-	return paths
+	return paths, nil
 }
 
 // Write is an inside operation on a watched path, while it lasts.
@@ -66,30 +86,24 @@ func (r *Router) Begin(path string) (*Write, error) {
 	if err := r.settle(); err != nil {
 		return nil, err
 	}
-	w := &Write{r: r, paths: r.targets(path)}
+	paths, err := r.targets(path)
+	if err != nil {
+		return nil, err
+	}
+	w := &Write{r: r, paths: paths}
 	for _, p := range w.paths {
-		r.known(p).Open++
+		r.s.Known(p).Open++
 	}
 	if len(w.paths) == 0 {
 		return w, nil
 	}
-	if err := r.save(); err != nil {
+	if err := r.s.Save(); err != nil {
 		for _, p := range w.paths {
-			r.files[p].Open--
+			r.s.Files[p].Open--
 		}
 		return nil, err
 	}
 	return w, nil
-}
-
-// known is what is known of a file, which may be nothing.
-func (r *Router) known(path string) *file {
-	f := r.files[path]
-	if f == nil {
-		f = &file{Current: absent}
-		r.files[path] = f
-	}
-	return f
 }
 
 // End takes what the operation left into account. It returns the directories
@@ -101,16 +115,17 @@ func (w *Write) End() (affected []string, err error) {
 	for _, p := range w.paths {
 		changed, e := r.update(p, false)
 		if changed {
-			affected = append(affected, scope(p))
+			affected = append(affected, places.Scope(p))
 		}
-		r.files[p].Open--
+		r.s.Files[p].Open--
 		err = errors.Join(err, e)
 	}
+	none := len(w.paths) == 0
 	w.paths = nil
-	if err != nil {
+	if err != nil || none {
 		return affected, err
 	}
-	return affected, r.save()
+	return affected, r.s.Save()
 }
 
 // Linking announces an inside link(2) to a watched path. From then on every
@@ -121,10 +136,14 @@ func (r *Router) Linking(path string) error {
 	if err := r.settle(); err != nil {
 		return err
 	}
-	for _, p := range r.targets(path) {
-		r.known(p).Aliased = true
+	paths, err := r.targets(path)
+	if err != nil {
+		return err
 	}
-	return r.save()
+	for _, p := range paths {
+		r.s.Known(p).Aliased = true
+	}
+	return r.s.Save()
 }
 
 // Settle must come before an inside change of a repository's index: what the
@@ -138,12 +157,12 @@ func (r *Router) Settle() error {
 
 func (r *Router) settle() error {
 	changed := false
-	for path, f := range r.files {
-		f.pending = nil
-		if strings.HasSuffix(path, excludeMark) {
+	for path, f := range r.s.Files {
+		f.Decide(false)
+		if strings.HasSuffix(path, places.ExcludeMark) {
 			continue
 		}
-		if e, err := r.tree.Lstat(path); err == nil && sameFile(e, f.stat) || err != nil && f.Current.Absent {
+		if e, err := r.s.Tree.Lstat(path); err == nil && sameFile(e, f.Stat) || err != nil && f.Current.Absent {
 			continue
 		}
 		c, err := r.update(path, false)
@@ -155,19 +174,11 @@ func (r *Router) settle() error {
 	if !changed {
 		return nil
 	}
-	return r.save()
+	return r.s.Save()
 }
 
 func sameFile(a, b Entry) bool {
 	return a.Dev == b.Dev && a.Ino == b.Ino && a.Size == b.Size && a.Sec == b.Sec && a.Nsec == b.Nsec
-}
-
-// scope is the directory below which a rule file counts.
-func scope(path string) string {
-	if root, ok := strings.CutSuffix(path, excludeMark); ok {
-		return root
-	}
-	return parent(path)
 }
 
 // Changed takes a change on the host into account: of a rule file, once its
@@ -180,22 +191,23 @@ func (r *Router) Changed(path string) (affected []string, err error) {
 	changed := false
 	switch {
 	case r.isRules(path):
+		path = canonical(path)
 		changed, err = r.update(path, true)
-		affected = []string{scope(path)}
-		if path == r.opt.ExcludesPath {
+		affected = []string{places.Scope(path)}
+		if path == r.s.Opt.ExcludesPath {
 			affected = []string{""}
 		}
-	case baseName(path) == gitName:
-		dir := parent(path)
-		if root := r.roots[dir]; root != nil {
-			root.looked = false
+	case paths.Base(path) == places.GitName:
+		dir := paths.Parent(path)
+		if root := r.s.Roots[dir]; root != nil {
+			root.Looked = false
 		}
 		changed, affected = true, []string{dir}
-		delete(r.plain, dir)
-		if err = r.change(dir, func() {}); err == nil {
-			_, err = r.repository(dir)
+		r.s.Look(dir)
+		if err = r.s.Change(dir, func() {}); err == nil {
+			_, err = r.s.Repository(dir)
 		}
-	case baseName(path) == attributesName:
+	case paths.Base(path) == places.AttributesName:
 	default:
 		changed, err = r.reread(path, false)
 		affected = []string{path}
@@ -206,30 +218,30 @@ func (r *Router) Changed(path string) (affected []string, err error) {
 		}
 		return affected, err
 	}
-	return affected, r.save()
+	return affected, r.s.Save()
 }
 
 // reread compares all that is known below dir with the disk. starting: it is
 // what happened while no sandbox ran.
 func (r *Router) reread(dir string, starting bool) (changed bool, err error) {
-	for d, root := range r.roots {
-		if within(d, dir) {
-			root.looked = false
-			if _, err := r.repository(d); err != nil {
+	for d, root := range r.s.Roots {
+		if paths.Within(d, dir) {
+			root.Looked = false
+			if _, err := r.s.Repository(d); err != nil {
 				return changed, err
 			}
 		}
 	}
-	changed = len(r.dropUntracked()) > 0
-	r.unread(dir)
-	var paths []string
-	for p := range r.files {
-		if within(scope(p), dir) {
-			paths = append(paths, p)
+	changed = len(r.s.DropUntracked()) > 0
+	r.s.Unread(dir)
+	var known []string
+	for p := range r.s.Files {
+		if paths.Within(places.Scope(p), dir) {
+			known = append(known, p)
 		}
 	}
-	slices.Sort(paths)
-	for _, p := range paths {
+	slices.Sort(known)
+	for _, p := range known {
 		c, err := r.update(p, true)
 		if err != nil {
 			return changed, err
@@ -237,7 +249,7 @@ func (r *Router) reread(dir string, starting bool) (changed bool, err error) {
 		changed = changed || c
 		if starting {
 			// Whoever had it open is gone.
-			r.files[p].Open = 0
+			r.s.Files[p].Open = 0
 		}
 	}
 	return changed, nil
@@ -247,74 +259,33 @@ func (r *Router) reread(dir string, starting bool) (changed bool, err error) {
 // it, so that it may have been a hand edit.
 func (r *Router) update(path string, host bool) (changed bool, err error) {
 	// Known before its directory is, which would read it.
-	f := r.known(path)
-	d, err := r.directory(scope(path))
+	f := r.s.Known(path)
+	d, err := r.s.Dir(places.Scope(path))
 	if err != nil {
 		return false, err
 	}
-	var t text
+	var t texts.Text
 	var stat Entry
-	if root, ok := strings.CutSuffix(path, excludeMark); ok {
-		t = exclude(r.roots[root])
+	if root, ok := strings.CutSuffix(path, places.ExcludeMark); ok {
+		t = places.Exclude(r.s.Roots[root])
 	} else {
-		t, stat = r.read(path, d)
+		t, stat = r.s.Read(path, d)
 	}
-	f.stat = stat
-	f.pending = nil
-	if t.equal(f.Current) {
+	f.Stat = stat
+	f.Decide(false)
+	if t.Equal(f.Current) {
 		f.Current.Guess = t.Guess
 		return false, nil
 	}
-	v := inside
+	v := places.Inside
 	if host && f.Open == 0 && !f.Aliased {
-		v = r.judge(path, d, t, stat)
+		v = r.s.Judge(path, d, t, stat)
 	}
-	where := scope(path)
-	if path == r.opt.ExcludesPath {
+	where := places.Scope(path)
+	if path == r.s.Opt.ExcludesPath {
 		where = ""
 	}
-	return true, r.change(where, func() { f.replace(t, v) })
-}
-
-// change makes a change of the rules for dir and below. What Git tracks there
-// and is shared before it, stays so.
-func (r *Router) change(dir string, make func()) error {
-	shared, err := r.trackedPlaces(dir, false)
-	if err != nil {
-		return err
-	}
-	make()
-	r.uncache(dir)
-	isolated, err := r.trackedPlaces(dir, true)
-	if err != nil {
-		return err
-	}
-	for path := range isolated {
-		if shared[path] {
-			r.keepTracked(path)
-		}
-	}
-	return nil
-}
-
-// trackedPlaces are the tracked paths below dir that are isolated, or the ones
-// that are not.
-func (r *Router) trackedPlaces(dir string, isolated bool) (map[string]bool, error) {
-	paths := map[string]bool{}
-	for root := range r.roots {
-		if !within(root, dir) && !below(dir, root) {
-			continue
-		}
-		err := r.eachTracked(root, func(path string, isDir bool, d *directory) {
-			if within(path, dir) && r.isolated(d, path, isDir) == isolated {
-				paths[path] = true
-			}
-		})
-		if err != nil {
-			return nil, err
-		}
-	}
-	return paths, nil
+	return true, r.s.Change(where, func() { f.Judged(t, v) })
 }
 
 // RepositoryChanged takes into account that the index or info/exclude of the
@@ -322,68 +293,46 @@ func (r *Router) trackedPlaces(dir string, isolated bool) (map[string]bool, erro
 func (r *Router) RepositoryChanged(root string) (affected []string, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	repo := r.roots[root]
-	if repo == nil || repo.repo == nil {
+	found := r.s.Roots[root]
+	if found == nil || found.Reader == nil {
 		return nil, nil
 	}
-	repo.stale = true
-	changed, err := r.update(root+excludeMark, true)
+	found.Reader.Stale()
+	changed, err := r.update(root+places.ExcludeMark, true)
 	if err != nil {
 		return nil, err
 	}
-	if changed || r.guessed {
-		r.guessed = false
-		r.unread(root)
+	if changed || r.s.Guessed {
+		r.s.Guessed = false
+		r.s.Unread(root)
 		affected = append(affected, root)
 	}
-	dropped := r.dropUntracked()
+	dropped := r.s.DropUntracked()
 	affected = append(affected, dropped...)
-	for path, f := range r.files {
-		if f.pending == nil {
+	for path, f := range r.s.Files {
+		if !f.Pending() {
 			continue
 		}
-		d, err := r.directory(scope(path))
+		d, err := r.s.Dir(places.Scope(path))
 		if err != nil {
 			return affected, err
 		}
-		if d.repo != root {
+		if d.Repo != root {
 			continue
 		}
-		v := r.judge(path, d, f.Current, f.stat)
-		if v == undecided {
+		v := r.s.Judge(path, d, f.Current, f.Stat)
+		if v == places.Undecided {
 			continue
 		}
-		if v == byHand {
-			f.forget(*f.pending)
-			f.compiled = nil
-			r.uncache(scope(path))
-			affected = append(affected, scope(path))
+		f.Decide(v == places.ByHand)
+		if v == places.ByHand {
+			r.s.Uncache(places.Scope(path))
+			affected = append(affected, places.Scope(path))
 		}
-		f.pending = nil
 		changed = true
 	}
 	if !changed && len(dropped) == 0 {
 		return affected, nil
 	}
-	return affected, r.save()
-}
-
-// dropUntracked ends the sharing of paths that are no longer tracked.
-func (r *Router) dropUntracked() (affected []string) {
-	for path := range r.kept {
-		for dir := range above(path) {
-			root := r.roots[dir]
-			if root == nil {
-				continue
-			}
-			// What was last readable counts: an index that cannot be read is no
-			// reason to hide what was tracked.
-			if x := root.tracked(); x != nil && !x.Tracked(r.inRepository(dir, path)) {
-				r.dropTracked(path)
-				affected = append(affected, parent(path))
-			}
-			break
-		}
-	}
-	return affected
+	return affected, r.s.Save()
 }

@@ -40,6 +40,7 @@ type tracked struct {
 	stamp int64 // of the file when it was added; 0: another
 	size  int
 	mode  uint32
+	skip  bool
 }
 
 func newHost() *host {
@@ -185,9 +186,9 @@ func (r *repo) Open(name string) (gitodb.File, error) {
 
 func (r *repo) ReadDir(string) ([]string, error) { return nil, fs.ErrNotExist }
 
-// index is an index of version 2.
+// index is an index of version 3.
 func (r *repo) index() []byte {
-	b := append([]byte("DIRC\x00\x00\x00\x02"), binary.BigEndian.AppendUint32(nil, uint32(len(r.tracked)))...)
+	b := append([]byte("DIRC\x00\x00\x00\x03"), binary.BigEndian.AppendUint32(nil, uint32(len(r.tracked)))...)
 	for _, path := range slices.Sorted(maps.Keys(r.tracked)) {
 		t := r.tracked[path]
 		began := len(b)
@@ -195,7 +196,11 @@ func (r *repo) index() []byte {
 			b = binary.BigEndian.AppendUint32(b, n)
 		}
 		b = append(b, make([]byte, 20)...)
-		b = binary.BigEndian.AppendUint16(b, uint16(len(path)))
+		if t.skip {
+			b = append(binary.BigEndian.AppendUint16(b, 0x4000|uint16(len(path))), 0x40, 0)
+		} else {
+			b = binary.BigEndian.AppendUint16(b, uint16(len(path)))
+		}
 		b = append(append(b, path...), 0)
 		for (len(b)-began)%8 != 0 {
 			b = append(b, 0)
@@ -224,6 +229,6 @@ func (o objects) Open(name string) (gitodb.File, error) {
 func (h *host) add(root, path string) {
 	r := h.repos[root]
 	name := strings.TrimPrefix(strings.TrimPrefix(path, root), "/")
-	r.tracked[name] = tracked{h.stamp[path], len(h.files[path]), 0o100644}
+	r.tracked[name] = tracked{stamp: h.stamp[path], size: len(h.files[path]), mode: 0o100644}
 	r.blobs[blobName(h.files[path])] = true
 }

@@ -1,6 +1,12 @@
 package route
 
-import "maps"
+import (
+	"maps"
+
+	"lazaret.dev/lazaret/supervisor/internal/route/internal/paths"
+	"lazaret.dev/lazaret/supervisor/internal/route/internal/places"
+	"lazaret.dev/lazaret/supervisor/internal/route/internal/record"
+)
 
 // maxMoved bounds how many paths are on record.
 const maxMoved = 100_000
@@ -12,8 +18,8 @@ type Rename struct {
 	open     []string // rule files that the rename may change
 	added    []string // to the paths on record
 	// What comes to the new name with the directory.
-	files map[string]*file
-	roots map[string]*repository
+	files map[string]*places.File
+	roots map[string]*places.Root
 	kept  []string
 }
 
@@ -28,16 +34,16 @@ func (r *Router) Renaming(old, new string) (*Rename, error) {
 	if err := r.settle(); err != nil {
 		return nil, err
 	}
-	m := &Rename{r: r, old: old, new: new, files: map[string]*file{}, roots: map[string]*repository{}}
+	m := &Rename{r: r, old: old, new: new, files: map[string]*places.File{}, roots: map[string]*places.Root{}}
 	add := func(path string) {
-		if to := m.to(path); !r.moved[to] {
+		if to := m.to(path); !r.s.Moved[to] {
 			m.added = append(m.added, to)
 		}
 	}
-	err := r.walk(old, func(path string, e Entry) error {
-		d, err := r.directory(parent(path))
+	err := r.s.Walk(old, func(path string, e Entry) error {
+		d, err := r.s.Dir(paths.Parent(path))
 		// Of a directory in which something is kept, the rest is recorded.
-		if err == nil && r.isolated(d, path, e.Kind == Directory) && r.keptIn[path] == 0 {
+		if err == nil && r.s.Isolated(d, path, e.Kind == Directory) && !r.s.Kept.HasBelow(path) {
 			add(path)
 		}
 		return err
@@ -45,20 +51,20 @@ func (r *Router) Renaming(old, new string) (*Rename, error) {
 	if err != nil {
 		return nil, err
 	}
-	for path := range r.moved {
-		if below(path, old) {
+	for path := range r.s.Moved {
+		if paths.Below(path, old) {
 			add(path)
 		}
 	}
-	if len(r.moved)+len(m.added) > maxMoved {
-		return nil, errFull
+	if len(r.s.Moved)+len(m.added) > maxMoved {
+		return nil, record.ErrFull
 	}
 	m.carry()
 	for _, path := range m.added {
-		r.moved[path] = true
+		r.s.Moved[path] = true
 	}
-	r.unread(new)
-	if err := r.save(); err != nil {
+	r.s.Unread(new)
+	if err := r.s.Save(); err != nil {
 		m.undo()
 		return nil, err
 	}
@@ -70,25 +76,23 @@ func (m *Rename) to(path string) string { return m.new + path[len(m.old):] }
 
 // carry notes what the directory brings along.
 func (m *Rename) carry() {
-	for path, f := range m.r.files {
-		s := scope(path)
-		if within(s, m.old) {
-			c := &file{Current: f.Current, Aliased: f.Aliased}
-			c.Earlier = append(c.Earlier, f.Earlier...)
-			m.files[m.to(path)] = c
+	for path, f := range m.r.s.Files {
+		s := places.Scope(path)
+		if paths.Within(s, m.old) {
+			m.files[m.to(path)] = &places.File{File: f.Carry()}
 		}
-		if within(s, m.old) || within(s, m.new) {
+		if paths.Within(s, m.old) || paths.Within(s, m.new) {
 			m.open = append(m.open, path)
 			f.Open++
 		}
 	}
-	for dir, root := range m.r.roots {
-		if within(dir, m.old) {
-			m.roots[m.to(dir)] = &repository{doubted: root.doubted}
+	for dir, root := range m.r.s.Roots {
+		if paths.Within(dir, m.old) {
+			m.roots[m.to(dir)] = &places.Root{Doubted: root.Doubted}
 		}
 	}
-	for path := range m.r.kept {
-		if below(path, m.old) {
+	for path := range m.r.s.Kept.All() {
+		if paths.Below(path, m.old) {
 			m.kept = append(m.kept, m.to(path))
 		}
 	}
@@ -96,13 +100,13 @@ func (m *Rename) carry() {
 
 func (m *Rename) undo() {
 	for _, path := range m.added {
-		delete(m.r.moved, path)
+		delete(m.r.s.Moved, path)
 	}
 	for _, path := range m.open {
-		m.r.files[path].Open--
+		m.r.s.Files[path].Open--
 	}
 	m.open, m.added = nil, nil
-	m.r.unread(m.new)
+	m.r.s.Unread(m.new)
 }
 
 // Done says how the rename ended. It returns the directories below which
@@ -113,34 +117,34 @@ func (m *Rename) Done(renamed bool) (affected []string, err error) {
 	defer r.mu.Unlock()
 	if !renamed {
 		m.undo()
-		return nil, r.save()
+		return nil, r.s.Save()
 	}
 	for path, f := range m.files {
-		if was := r.files[path]; was != nil {
+		if was := r.s.Files[path]; was != nil {
 			// An earlier directory of that name; its rules count on.
-			f.Open, f.stat = was.Open, was.stat
+			f.Open, f.Stat = was.Open, was.Stat
 			for _, t := range append(was.Earlier, was.Current) {
-				f.keep(t)
+				f.Keep(t)
 			}
 		}
-		r.files[path] = f
+		r.s.Files[path] = f
 	}
-	maps.Copy(r.roots, m.roots)
-	for dir, root := range r.roots {
-		if within(dir, m.old) {
-			root.looked = false
+	maps.Copy(r.s.Roots, m.roots)
+	for dir, root := range r.s.Roots {
+		if paths.Within(dir, m.old) {
+			root.Looked = false
 		}
 	}
-	r.unread(m.old)
-	r.unread(m.new)
+	r.s.Unread(m.old)
+	r.s.Unread(m.new)
 	for _, path := range m.kept {
-		r.keepTracked(path)
+		r.s.KeepTracked(path)
 	}
 	for _, path := range m.open {
 		if _, err := r.update(path, false); err != nil {
 			return nil, err
 		}
-		r.files[path].Open--
+		r.s.Files[path].Open--
 	}
 	for path := range m.files {
 		if _, err := r.update(path, false); err != nil {
@@ -148,5 +152,5 @@ func (m *Rename) Done(renamed bool) (affected []string, err error) {
 		}
 	}
 	m.open, m.added = nil, nil
-	return []string{m.old, m.new}, r.save()
+	return []string{m.old, m.new}, r.s.Save()
 }

@@ -16,114 +16,92 @@
 package route
 
 import (
-	"lazaret.dev/lazaret/supervisor/internal/gitodb"
+	"sync"
+
+	"lazaret.dev/lazaret/supervisor/internal/route/internal/places"
+	"lazaret.dev/lazaret/supervisor/internal/route/internal/record"
+	"lazaret.dev/lazaret/supervisor/internal/route/internal/repo"
 )
 
-// Place is who serves a path.
-type Place uint8
-
-// The places.
-const (
-	// Shared is the host's workspace.
-	Shared Place = iota
-	// Isolated is the Domain's Ignored Workspace State: what the host has there
-	// is invisible and untouchable.
-	Isolated
-	// Union is a directory of the Domain's that also shows those entries of
-	// the host's directory whose place is Shared, Union or Exposed.
-	Union
-	// Exposed is the host's, for reading alone.
-	Exposed
+// What the router is given, and what it answers.
+type (
+	// Tree is the host's workspace.
+	Tree = places.Tree
+	// Entry is one name in it.
+	Entry = places.Entry
+	// Kind is the type of an entry.
+	Kind = places.Kind
+	// Repositories finds the host's repositories.
+	Repositories = places.Repositories
+	// Repo is the open directories of one.
+	Repo = repo.Repo
+	// Record is where the router keeps what must outlive it.
+	Record = places.Record
+	// Options are the configuration.
+	Options = places.Options
+	// Above is an ignore file outside of the workspace.
+	Above = places.Above
+	// Place is who serves a path.
+	Place = places.Place
 )
-
-// Kind is the type of an entry. Nothing follows a link: one to a directory is
-// no directory.
-type Kind uint8
 
 // The kinds.
 const (
-	Other Kind = iota
-	Regular
-	Directory
+	Other     = places.Other
+	Regular   = places.Regular
+	Directory = places.Directory
 )
 
-// Entry is one name on the host.
-type Entry struct {
-	Name            string
-	Kind            Kind
-	Dev, Ino, Nlink uint64
-	Size            int64
-	Sec             int64 // of the last modification
-	Nsec            int64
+// The places; package places says what each means.
+const (
+	Shared   = places.Shared
+	Isolated = places.Isolated
+	Union    = places.Union
+	Exposed  = places.Exposed
+)
+
+// NewRecord is a record in a directory that is no sandbox's, by its
+// descriptor, which stays the caller's.
+func NewRecord(dir int, name string) Record { return record.NewStore(dir, name) }
+
+// Router decides for one workspace. It is safe for concurrent use.
+type Router struct {
+	mu sync.RWMutex
+	s  *places.State
 }
 
-// Tree is the host's workspace. Paths are relative to it, and no link is
-// followed in any component.
-type Tree interface {
-	// ReadFile reads a regular file; [fs.ErrNotExist] stands for everything
-	// that is none. More than limit bytes are an error.
-	ReadFile(path string, limit int64) ([]byte, error)
-	// ReadDir lists a directory; of each entry the name and kind are needed.
-	ReadDir(path string) ([]Entry, error)
-	Lstat(path string) (Entry, error)
-}
-
-// Repo is what the router reads of one repository.
-type Repo struct {
-	GitDir    gitodb.Dir // has index
-	Common    gitodb.Dir // has info/exclude
-	Objects   gitodb.Dir
-	HashSize  int
-	Alternate func(from gitodb.Dir, path string) (gitodb.Dir, func() error, error)
-	// Close is called when the router is done with the directories; it may be
-	// nil.
-	Close func() error
-}
-
-func (p *Repo) close() {
-	if p != nil && p.Close != nil {
-		// They were only read.
-		_ = p.Close()
+// Open reads the record, or at the first start takes what the workspace is
+// like now for trusted.
+func Open(tree Tree, repos Repositories, rec Record, o Options) (*Router, error) {
+	s, first, err := places.New(tree, repos, rec, o)
+	if err != nil {
+		return nil, err
 	}
+	r := &Router{s: s}
+	if first {
+		return r, s.Snapshot()
+	}
+	// What happened since the last generation, happened on the host.
+	if _, err := r.reread("", true); err != nil {
+		return nil, err
+	}
+	return r, s.Save()
 }
 
-// Repositories finds the host's repositories; those that were made inside are
-// none of them.
-type Repositories interface {
-	// Repository opens the one whose working tree has dir for its root; nil if
-	// none has.
-	Repository(dir string) (*Repo, error)
-}
-
-// Record is where the router keeps what must outlive it.
-type Record interface {
-	// Load returns what was saved last, nil at the first start.
-	Load() ([]byte, error)
-	// Save replaces it, durably and at once.
-	Save(b []byte) error
-}
-
-// Options are the configuration.
-type Options struct {
-	Isolate    bool     // isolate_gitignored
-	Expose     []string // paths that are shown read-only where they are isolated
-	IgnoreCase bool     // core.ignorecase
-	// Excludes is the text of core.excludesFile. Where that lies in the
-	// workspace, ExcludesPath is its path instead.
-	Excludes     []byte
-	ExcludesPath string
-	// Outer is the repository that the workspace lies in, if its root is above
-	// the workspace's; Prefix is the workspace's path in it, and Above are the
-	// ignore files of the directories in between, outermost first.
-	Outer  *Repo
-	Prefix string
-	Above  []Above
-}
-
-// Above is an ignore file outside of the workspace, which no sandbox reaches.
-type Above struct {
-	Dir  string // in the outer repository, "" for its root
-	Text []byte
+// Place says who serves a path. isDir: what is asked about is a directory.
+func (r *Router) Place(path string, isDir bool) Place {
+	if !r.s.Opt.Isolate || path == "" {
+		return Shared
+	}
+	r.mu.RLock()
+	p, ok := r.s.Cached(path, isDir)
+	r.mu.RUnlock()
+	if ok {
+		return p
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.s.Place(path, isDir)
 }
 
 // Relaxation is something that would be shared if [Router.Accept] were called.

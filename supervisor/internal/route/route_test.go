@@ -118,7 +118,7 @@ func TestExposure(t *testing.T) {
 		},
 		"checkout that Git takes for clean": func(h *host, r *route.Router) {
 			h.write(".gitignore", "smudged\n")
-			h.repos[""].tracked[".gitignore"] = tracked{h.stamp[".gitignore"], len("smudged\n"), 0o100644}
+			h.repos[""].tracked[".gitignore"] = tracked{stamp: h.stamp[".gitignore"], size: len("smudged\n"), mode: 0o100644}
 			_, err := r.Changed(".gitignore")
 			must(t, 0, err)
 		},
@@ -128,13 +128,13 @@ func TestExposure(t *testing.T) {
 			_, err := r.Changed(".gitignore")
 			must(t, 0, err)
 			h.repos[""].locked = false
-			h.repos[""].tracked[".gitignore"] = tracked{h.stamp[".gitignore"], len("smudged\n"), 0o100644}
+			h.repos[""].tracked[".gitignore"] = tracked{stamp: h.stamp[".gitignore"], size: len("smudged\n"), mode: 0o100644}
 			_, err = r.RepositoryChanged("")
 			must(t, 0, err)
 		},
 		"index rewritten behind a checkout": func(h *host, r *route.Router) {
 			h.write(".gitignore", "smudged\n")
-			h.repos[""].tracked[".gitignore"] = tracked{h.stamp[".gitignore"], len("smudged\n"), 0o100644}
+			h.repos[""].tracked[".gitignore"] = tracked{stamp: h.stamp[".gitignore"], size: len("smudged\n"), mode: 0o100644}
 			must(t, 0, r.Settle())
 			h.repos[""].tracked[".gitignore"] = tracked{mode: 0o100644}
 			_, err := r.RepositoryChanged("")
@@ -178,6 +178,13 @@ func TestExposure(t *testing.T) {
 			h.remove("alias")
 			_, err := r.Changed(".gitignore")
 			must(t, 0, err)
+		},
+		"link that the host made": func(h *host, r *route.Router) {
+			h.files["alias"], h.ino["alias"] = h.files[".gitignore"], h.ino[".gitignore"]
+			h.write(".gitignore", "through the other name\n")
+			_, err := r.Changed(".gitignore")
+			must(t, 0, err)
+			h.remove("alias")
 		},
 		"unmerged": func(h *host, r *route.Router) {
 			h.write(".gitignore", "<<<<<<<\n")
@@ -234,11 +241,42 @@ func TestRenamedParent(t *testing.T) {
 			r = open(t, h, route.Options{})
 		}
 	}
-	m, err := r.Renaming("x", "y")
+	// What is on record need not be there.
+	h.remove("x/.env")
+	m, err := r.Renaming("x", "z")
+	must(t, 0, err)
+	h.move("x", "z")
+	must(t, 0, second(m.Done(true)))
+	want(t, r, map[string]route.Place{"z/.env": route.Isolated})
+	h.move("z", "x")
+	must(t, 0, second(r.Changed("")))
+	m, err = r.Renaming("x", "y")
 	must(t, 0, err)
 	_, err = m.Done(false)
 	must(t, 0, err)
 	want(t, r, map[string]route.Place{"y/.env": route.Shared, "x/.env": route.Isolated})
+}
+
+// TestRulesGoAlong: a directory keeps its own rules under another name, and
+// what it has tracked.
+func TestRulesGoAlong(t *testing.T) {
+	h := project("*.s\n")
+	h.write("b/.gitignore", "!a.s\n")
+	h.write("b/a.s", "x")
+	h.write("b/t.s", "x")
+	h.add("", "b/t.s")
+	r := open(t, h, route.Options{})
+	m, err := r.Renaming("b", "c")
+	must(t, 0, err)
+	h.move("b", "c")
+	must(t, 0, second(m.Done(true)))
+	h.add("", "c/t.s")
+	delete(h.repos[""].tracked, "b/t.s")
+	must(t, 0, second(r.RepositoryChanged("")))
+	for range 2 {
+		want(t, r, map[string]route.Place{"c/a.s": route.Shared, "c/b.s": route.Isolated, "c/t.s": route.Shared, "b/t.s": route.Isolated})
+		r = open(t, h, route.Options{})
+	}
 }
 
 // TestHandEdit: the developer's own edit counts at once.
@@ -294,6 +332,7 @@ func TestTracked(t *testing.T) {
 	h.write("dist/out.js", "x")
 	h.add("", "dist/README")
 	h.add("", "dist/a/b")
+	open(t, h, route.Options{}).Close()
 	r := open(t, h, route.Options{})
 	want(t, r, map[string]route.Place{
 		"dist/": route.Union, "dist/README": route.Shared, "dist/a/": route.Union, "dist/a/b": route.Shared, "dist/out.js": route.Isolated, "dist/new": route.Isolated,

@@ -17,6 +17,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"lazaret.dev/lazaret/protocol/faults"
 	"lazaret.dev/lazaret/protocol/launch"
 	"lazaret.dev/lazaret/supervisor/internal/mounts"
 	"lazaret.dev/lazaret/supervisor/internal/proc"
@@ -84,6 +85,7 @@ func Start(p *launch.Plan, l mounts.Layout) (*Client, error) {
 	if err := os.WriteFile(filepath.Join(l.Bundle, "config.json"), text, 0o600); err != nil {
 		return nil, fmt.Errorf("write bundle: %w", err)
 	}
+	faults.Point("start.rs.bundle-written")
 	// The sentry keeps a descriptor for each cached file. The runtime hands its
 	// own children the soft limit that it was started with, unless it was set
 	// explicitly.

@@ -5,6 +5,7 @@ import (
 	"syscall"
 
 	"lazaret.dev/lazaret/supervisor/internal/sentry/gitdir"
+	"lazaret.dev/lazaret/supervisor/internal/sentry/rules"
 )
 
 // OpKind is what an operation does.
@@ -104,11 +105,11 @@ func kindOf(k OpKind) gitdir.Kind {
 func (s *Sentry) create(op Op) error {
 	p := s.place(op.Path, true, true)
 	switch {
-	case p.class == ReadOnly && p.file && op.Kind == Mkdir:
-	case p.class == ReadOnly, p.class == Gated:
-		return s.refuse(syscall.EROFS, p.rule, op.Kind, op.Path, nil)
-	case p.class.Domain():
-		if p.class == Scratch && op.Kind != Create {
+	case p.Class == ReadOnly && p.file && op.Kind == Mkdir:
+	case p.Class == ReadOnly, p.Class == Gated:
+		return s.refuse(syscall.EROFS, p.Rule, op.Kind, op.Path, nil)
+	case p.Class.Domain():
+		if p.Class == Scratch && op.Kind != Create {
 			return s.refuse(syscall.EPERM, R5, op.Kind, op.Path, nil)
 		}
 		s.born(p)
@@ -123,23 +124,23 @@ func (s *Sentry) create(op Op) error {
 
 // born keeps a birth for the report.
 func (s *Sentry) born(p place) {
-	if p.class == Born && p.path == p.loc.Gitdir {
+	if p.Class == Born && p.path == p.loc.Gitdir {
 		s.log.birth(p.path)
 	}
 }
 
 // foreign tells whether a name is a lock that the host holds.
 func (p *place) foreign(made bool) bool {
-	return (p.class == Shared || p.class == Gated) && !made && lockName(p.loc.Inner)
+	return (p.Class == Shared || p.Class == Gated) && !made && rules.LockName(p.loc.Inner)
 }
 
 // appears checks a name of the host that an operation brings about or replaces.
 func (s *Sentry) appears(op OpKind, p place, kind gitdir.Kind) error {
-	if p.class == Shared {
+	if p.Class == Shared {
 		switch {
-		case kind != gitdir.File && kind != gitdir.Dir, p.leaf && kind == gitdir.Dir:
+		case kind != gitdir.File && kind != gitdir.Dir, p.Leaf && kind == gitdir.Dir:
 			return s.refuse(syscall.EPERM, R5, op, p.path, nil)
-		case p.dir && kind != gitdir.Dir:
+		case p.Dir && kind != gitdir.Dir:
 			return s.refuse(syscall.EROFS, R6, op, p.path, nil)
 		}
 	}
@@ -158,15 +159,15 @@ func (s *Sentry) change(op Op) error {
 	p := s.place(op.Path, true, true)
 	removes := op.Kind == Unlink || op.Kind == Rmdir
 	switch {
-	case p.class.Domain():
+	case p.Class.Domain():
 		return nil
-	case p.class == ReadOnly:
-		return s.refuse(syscall.EROFS, p.rule, op.Kind, op.Path, nil)
+	case p.Class == ReadOnly:
+		return s.refuse(syscall.EROFS, p.Rule, op.Kind, op.Path, nil)
 	case p.foreign(op.Made):
 		return s.refuse(syscall.EROFS, R7, op.Kind, op.Path, nil)
-	case p.fixed && (removes || op.Kind == Chmod), removes && p.registration(), p.object() && !op.Made && (op.Kind == Write || op.Kind == Chmod):
+	case p.Fixed && (removes || op.Kind == Chmod), removes && p.registration(), p.object() && !op.Made && (op.Kind == Write || op.Kind == Chmod):
 		return s.refuse(syscall.EROFS, R6, op.Kind, op.Path, nil)
-	case p.class == Gated && op.Kind != Unlink && op.Kind != Utimes:
+	case p.Class == Gated && op.Kind != Unlink && op.Kind != Utimes:
 		return s.refuse(syscall.EROFS, R4, op.Kind, op.Path, nil)
 	case removes:
 		return s.leaves(op.Kind, op.Path)
@@ -195,24 +196,24 @@ func (s *Sentry) leaves(op OpKind, path string) error {
 
 func (s *Sentry) link(op Op) error {
 	from, to := s.place(op.Path, true, true), s.place(op.To, true, true)
-	layers := from.class == Gated && to.class == Gated && from.objects() && to.objects()
+	layers := from.Class == Gated && to.Class == Gated && from.objects() && to.objects()
 	for _, p := range []place{from, to} {
-		if p.class == ReadOnly || p.class == Gated && !layers {
-			return s.refuse(syscall.EROFS, p.rule, op.Kind, p.path, nil)
+		if p.Class == ReadOnly || p.Class == Gated && !layers {
+			return s.refuse(syscall.EROFS, p.Rule, op.Kind, p.path, nil)
 		}
 	}
-	if from.class.Domain() && to.class.Domain() {
+	if from.Class.Domain() && to.Class.Domain() {
 		s.born(to)
 		return nil
 	}
-	if from.class.Domain() || to.class.Domain() {
+	if from.Class.Domain() || to.Class.Domain() {
 		return s.refuse(syscall.EXDEV, R5, op.Kind, op.To, nil)
 	}
 	kind, err := s.walk.Kind(op.Path)
 	if err != nil {
 		return s.refuse(syscall.EROFS, R5, op.Kind, op.Path, err)
 	}
-	if from.class != Free || to.class != Free {
+	if from.Class != Free || to.Class != Free {
 		switch {
 		case kind != gitdir.File, from.loc.Gitdir != to.loc.Gitdir, !from.objects(), !to.objects():
 			return s.refuse(syscall.EPERM, R5, op.Kind, op.To, nil)
@@ -227,8 +228,8 @@ func (s *Sentry) link(op Op) error {
 // one that is there, and it may have another name outside the tree: a clone on
 // the same file system links them.
 func (p *place) object() bool {
-	return p.class == Shared && (strings.HasPrefix(p.loc.Inner, "objects/") || strings.HasPrefix(p.loc.Inner, "lfs/objects/"))
+	return p.Class == Shared && (strings.HasPrefix(p.loc.Inner, "objects/") || strings.HasPrefix(p.loc.Inner, "lfs/objects/"))
 }
 
 // objects tells whether a place lies in a gitdir's object database.
-func (p *place) objects() bool { return strings.HasPrefix(p.loc.Inner, "objects/") && p.class != Free }
+func (p *place) objects() bool { return strings.HasPrefix(p.loc.Inner, "objects/") && p.Class != Free }

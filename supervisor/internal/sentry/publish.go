@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"path"
 	"strings"
 	"syscall"
 
@@ -36,25 +35,25 @@ const (
 // Domain is removed, the one on the host unsealed.
 func (s *Sentry) Publish(from, to string, lock Content, old *Content) (Outcome, error) {
 	p := s.place(to, true, true)
-	if p.class != Gated && (p.class != ReadOnly || p.rule != R2) {
-		return 0, s.refuse(syscall.EROFS, p.rule, Rename, to, nil)
+	if p.Class != Gated && (p.Class != ReadOnly || p.Rule != R2) {
+		return 0, s.refuse(syscall.EROFS, p.Rule, Rename, to, nil)
 	}
 	same, err := equal(lock, old)
 	if err != nil {
-		return 0, s.refuse(syscall.EROFS, p.rule, Rename, to, err)
+		return 0, s.refuse(syscall.EROFS, p.Rule, Rename, to, err)
 	}
 	switch {
-	case same && p.class == ReadOnly:
+	case same && p.Class == ReadOnly:
 		return Keep, nil
 	case same:
 		return Replace, nil
-	case p.class == ReadOnly:
+	case p.Class == ReadOnly:
 		err = s.config(p, lock, old)
 	default:
 		err = s.gate(p, lock)
 	}
 	if err != nil {
-		return 0, s.refuse(syscall.EROFS, p.rule, Rename, to, err)
+		return 0, s.refuse(syscall.EROFS, p.Rule, Rename, to, err)
 	}
 	return Replace, nil
 }
@@ -147,11 +146,11 @@ func (s *Sentry) gate(p place, lock Content) error {
 // hashSize is the size of a repository's object ids. Not to know it would mean
 // to read an index otherwise than the host's Git does.
 func (s *Sentry) hashSize(dir string) (int, error) {
-	common, err := s.commonDir(dir)
+	common, err := s.walk.CommonDir(dir)
 	if err != nil {
 		return 0, err
 	}
-	config, ok, err := s.resolve(common, "config")
+	config, ok, err := s.walk.Resolve(common, "config")
 	if err == nil && !ok {
 		err = errors.New("its configuration lies elsewhere")
 	}
@@ -181,85 +180,4 @@ func (s *Sentry) hashSize(dir string) (int, error) {
 		}
 	}
 	return size, nil
-}
-
-// commonDir is the gitdir whose configuration counts for dir.
-func (s *Sentry) commonDir(dir string) (string, error) {
-	kind, err := s.walk.Kind(gitdir.Join(dir, "commondir"))
-	if kind == gitdir.Absent || err != nil {
-		return dir, err
-	}
-	b, err := s.host.ReadFile(gitdir.Join(dir, "commondir"), pointerLimit)
-	if err != nil {
-		return "", fmt.Errorf("read the common directory: %w", err)
-	}
-	common, ok, err := s.resolve(dir, strings.TrimRight(string(b), "\r\n"))
-	if err == nil && !ok {
-		err = errors.New("the common directory lies elsewhere")
-	}
-	return common, err
-}
-
-// pointerLimit bounds .git files and commondir: a path and a word.
-const pointerLimit = 8192
-
-// resolve follows a path that the host wrote down in dir, over the host's
-// links; ok is false when it leaves the tree.
-func (s *Sentry) resolve(dir, to string) (resolved string, ok bool, err error) {
-	return s.follow(dir, to, func(string) {})
-}
-
-// follow is resolve, and tells the links on the way.
-func (s *Sentry) follow(dir, to string, over func(link string)) (resolved string, ok bool, err error) {
-	left := 40 // as many links as Linux follows
-	rest, ok := s.relative(dir, to)
-	if !ok {
-		return "", false, nil
-	}
-	for rest != "" {
-		part, more, _ := strings.Cut(rest, "/")
-		full := gitdir.Join(resolved, part)
-		kind, err := s.walk.Kind(full)
-		if err != nil {
-			return "", false, err
-		}
-		if kind != gitdir.Symlink {
-			resolved, rest = full, more
-			continue
-		}
-		if left--; left < 0 {
-			return "", false, syscall.ELOOP
-		}
-		link, err := s.host.ReadLink(full)
-		if err != nil {
-			return "", false, err
-		}
-		over(full)
-		next, ok := s.relative(resolved, link)
-		if !ok {
-			return "", false, nil
-		}
-		resolved, rest = "", strings.TrimPrefix(path.Join(next, more), "/")
-	}
-	return resolved, true, nil
-}
-
-// relative is a path of the host as one of the tree.
-func (s *Sentry) relative(dir, to string) (string, bool) {
-	if path.IsAbs(to) {
-		to = path.Clean(to)
-		if to == s.o.Root {
-			return "", true
-		}
-		rel, ok := strings.CutPrefix(to, strings.TrimSuffix(s.o.Root, "/")+"/")
-		return rel, ok && s.o.Root != ""
-	}
-	joined := path.Join(dir, to)
-	switch {
-	case joined == ".":
-		return "", true
-	case joined == "..", strings.HasPrefix(joined, "../"):
-		return "", false
-	}
-	return joined, true
 }

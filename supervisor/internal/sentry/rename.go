@@ -2,6 +2,7 @@ package sentry
 
 import (
 	"errors"
+	"io/fs"
 	"strings"
 	"syscall"
 
@@ -10,7 +11,7 @@ import (
 
 func (s *Sentry) rename(op Op) (Action, error) {
 	from, to := s.place(op.Path, true, true), s.place(op.To, true, true)
-	if from.class == Scratch && to.class == ReadOnly && to.rule == R2 && op.Path == op.To+".lock" {
+	if from.Class == Scratch && to.Class == ReadOnly && to.Rule == R2 && op.Path == op.To+".lock" {
 		return Publish, nil
 	}
 	kind, err := s.walk.Kind(op.Path)
@@ -18,20 +19,20 @@ func (s *Sentry) rename(op Op) (Action, error) {
 		return 0, s.refuse(syscall.EROFS, R6, op.Kind, op.Path, err)
 	}
 	switch {
-	case from.class == ReadOnly, from.class == Gated:
-		return 0, s.refuse(syscall.EROFS, from.rule, op.Kind, op.Path, nil)
-	case to.class == ReadOnly && (!to.file || kind != gitdir.Dir):
-		return 0, s.refuse(syscall.EROFS, to.rule, op.Kind, op.To, nil)
-	case from.fixed, from.registration():
+	case from.Class == ReadOnly, from.Class == Gated:
+		return 0, s.refuse(syscall.EROFS, from.Rule, op.Kind, op.Path, nil)
+	case to.Class == ReadOnly && (!to.file || kind != gitdir.Dir):
+		return 0, s.refuse(syscall.EROFS, to.Rule, op.Kind, op.To, nil)
+	case from.Fixed, from.registration():
 		return 0, s.refuse(syscall.EROFS, R6, op.Kind, op.Path, nil)
-	case to.fixed && to.class == Shared:
+	case to.Fixed && to.Class == Shared:
 		return 0, s.refuse(syscall.EROFS, R6, op.Kind, op.To, nil)
-	case from.class.Domain() && to.class.Domain():
+	case from.Class.Domain() && to.Class.Domain():
 		s.born(to)
 		return Perform, nil
-	case to.class == Gated:
+	case to.Class == Gated:
 		return s.gated(op, from, to, kind)
-	case from.class.Domain() || to.class.Domain():
+	case from.Class.Domain() || to.Class.Domain():
 		return 0, s.refuse(syscall.EXDEV, R3, op.Kind, op.To, nil)
 	}
 	return Perform, s.moveOnHost(op, from, to, kind)
@@ -52,8 +53,8 @@ func (s *Sentry) gated(op Op, from, to place, kind gitdir.Kind) (Action, error) 
 	case strings.HasPrefix(name, "sharedindex."):
 		proper = proper || strings.HasPrefix(lock, "sharedindex_")
 	}
-	if !proper || fromDir != toDir || from.class != Shared || kind != gitdir.File || !op.Made || op.Links != 1 {
-		return 0, s.refuse(syscall.EROFS, to.rule, op.Kind, op.To, nil)
+	if !proper || fromDir != toDir || from.Class != Shared || kind != gitdir.File || !op.Made || op.Links != 1 {
+		return 0, s.refuse(syscall.EROFS, to.Rule, op.Kind, op.To, nil)
 	}
 	return Publish, s.appears(op.Kind, to, kind)
 }
@@ -68,11 +69,9 @@ func (s *Sentry) moveOnHost(op Op, from, to place, kind gitdir.Kind) error {
 			return s.refuse(syscall.EROFS, R7, op.Kind, op.To, err)
 		}
 	}
-	if from.class == Shared || to.class == Shared {
-		crosses := from.class != to.class || from.loc.Gitdir != to.loc.Gitdir
+	if from.Class == Shared || to.Class == Shared {
+		crosses := from.Class != to.Class || from.loc.Gitdir != to.loc.Gitdir
 		switch {
-		case kind != gitdir.File && kind != gitdir.Dir:
-			return s.refuse(syscall.EPERM, R5, op.Kind, op.To, nil)
 		case crosses && (kind == gitdir.Dir || op.Links != 1):
 			return s.refuse(syscall.EXDEV, R5, op.Kind, op.To, nil)
 		case kind == gitdir.Dir && !movable(from.loc.Inner, to.loc.Inner):
@@ -110,14 +109,14 @@ func movable(from, to string) bool {
 func (s *Sentry) exchange(op Op) error {
 	from, to := s.place(op.Path, true, true), s.place(op.To, true, true)
 	for _, p := range []place{from, to} {
-		if p.class == ReadOnly || p.class == Gated || p.class == Shared {
-			return s.refuse(syscall.EROFS, p.rule, op.Kind, p.path, nil)
+		if p.Class == ReadOnly || p.Class == Gated || p.Class == Shared {
+			return s.refuse(syscall.EROFS, p.Rule, op.Kind, p.path, nil)
 		}
 	}
 	switch {
-	case from.class.Domain() && to.class.Domain():
+	case from.Class.Domain() && to.Class.Domain():
 		return nil
-	case from.class.Domain() || to.class.Domain():
+	case from.Class.Domain() || to.Class.Domain():
 		return s.refuse(syscall.EXDEV, R3, op.Kind, op.To, nil)
 	}
 	for _, way := range [][2]string{{op.Path, op.To}, {op.To, op.Path}} {
@@ -182,20 +181,22 @@ const enclosesLimit = 1 << 18
 var errEnough = errors.New("seen enough")
 
 // encloses looks for gitdirs and pointers of the host strictly below dir:
-// where the sandbox can see them, and where it cannot, or there is too much to
-// look through.
+// where the sandbox can see them, and where it cannot, or where they cannot be
+// looked for.
 func (s *Sentry) encloses(dir string) (visible, hidden bool, err error) {
 	seen := 0
-	err = s.descend(dir, nil, func(path string, entries []gitdir.Entry, isolated bool) error {
-		found := path != dir && looksLike(entries)
-		for _, e := range entries {
-			found = found || gitdir.IsDotGit(e.Name) || s.walk.Declared(gitdir.Join(path, e.Name))
+	all := func(string, bool) bool { return false }
+	err = gitdir.Descend(s.host, dir, s.o.Isolated, all, func(d gitdir.Directory) error {
+		if d.Err != nil && !errors.Is(d.Err, fs.ErrPermission) {
+			return d.Err
 		}
-		visible = visible || found && !isolated
-		hidden = hidden || found && isolated
-		if seen += len(entries); seen > enclosesLimit {
-			hidden = true
+		found := d.Path != dir && gitdir.LooksLike(d.Entries)
+		for _, e := range d.Entries {
+			found = found || gitdir.IsDotGit(e.Name) || s.walk.Declared(gitdir.Join(d.Path, e.Name))
 		}
+		seen += len(d.Entries)
+		visible = visible || found && !d.Hidden
+		hidden = hidden || found && d.Hidden || d.Err != nil || seen > enclosesLimit
 		if visible || seen > enclosesLimit {
 			return errEnough
 		}
@@ -205,48 +206,4 @@ func (s *Sentry) encloses(dir string) (visible, hidden bool, err error) {
 		err = nil
 	}
 	return visible, hidden, err
-}
-
-// descend calls visit with every directory from dir down; isolated tells that
-// the sandbox cannot see it. It does not enter those that skip names.
-func (s *Sentry) descend(dir string, skip func(path string, isolated bool) bool, visit func(path string, entries []gitdir.Entry, isolated bool) error) error {
-	type node struct {
-		path     string
-		isolated bool
-	}
-	stack := []node{{path: dir}}
-	for len(stack) > 0 {
-		n := stack[len(stack)-1]
-		stack = stack[:len(stack)-1]
-		entries, err := s.host.ReadDir(n.path)
-		if err != nil {
-			return err
-		}
-		if err := visit(n.path, entries, n.isolated); err != nil {
-			return err
-		}
-		for _, e := range entries {
-			if e.Kind != gitdir.Dir {
-				continue
-			}
-			path := gitdir.Join(n.path, e.Name)
-			isolated := n.isolated || s.o.Isolated(path)
-			if skip == nil || !skip(path, isolated) {
-				stack = append(stack, node{path, isolated})
-			}
-		}
-	}
-	return nil
-}
-
-// looksLike is the walker's test on a directory's entries.
-func looksLike(entries []gitdir.Entry) bool {
-	has := map[string]bool{}
-	for _, e := range entries {
-		switch e.Name {
-		case "HEAD", "commondir", "objects", "refs":
-			has[e.Name] = true
-		}
-	}
-	return has["HEAD"] && (has["commondir"] || has["objects"] && has["refs"])
 }

@@ -51,6 +51,11 @@ func TestScan(t *testing.T) {
 			t.Errorf("Classify(%q) = %v, want %v", path, got, class)
 		}
 	}
+	host.Fail("a", syscall.EACCES)
+	host.Fail("out", syscall.ENOENT)
+	if _, err := s.Scan(); err != nil {
+		t.Errorf("with a directory that nobody may read: %v", err)
+	}
 	host.Fail("a", syscall.EIO)
 	if _, err := s.Scan(); err == nil {
 		t.Error("a directory that cannot be read is passed over")
@@ -84,6 +89,12 @@ func TestProtected(t *testing.T) {
 		t.Errorf("after the first: %d, %v", n, err)
 	}
 	wantErrno(t, "alias", m.s.Alias(sentry.Write, "gitcfg"), syscall.EROFS)
+	host.Fail(".git/info", syscall.EACCES)
+	host.Fail(".git/hooks", syscall.ENOENT)
+	if err := m.s.Protected(func(string) bool { return true }); err == nil {
+		t.Error("a name that cannot be looked up is passed over")
+	}
+	host.Fail(".git/info", nil)
 	host.Fail(".git/hooks", syscall.EIO)
 	if err := m.s.Protected(func(string) bool { return true }); err == nil {
 		t.Error("a directory that cannot be read is passed over")
@@ -131,14 +142,14 @@ func TestLinked(t *testing.T) {
 	host := hostTree()
 	host.Remove(".git/hooks")
 	for _, e := range []string{
-		".git/hooks -> ../l1", "l1 -> l2", "l2 -> hooks", "hooks/pre-commit", ".git/info/attributes -> ../../at", ".git/objects/info/alternates = # x\n../../store/objects\n/elsewhere\n../modules/sub/objects\n", "store/objects/ab/cd",
+		".git/hooks -> ../l1", "l1 -> l2", "l2 -> hooks", "hooks/pre-commit", ".git/info/attributes -> ../../at", ".git/objects/pack/p -> x", ".git/objects/cd -> ../../cd", "cd/x", ".git/objects/info/alternates = # x\n../../store/objects\n/elsewhere\n../modules/sub/objects\n", "store/objects/ab/cd",
 		".git/modules/sub/hooks/x -> ../../../../gone", ".git/modules/sub2/info/grafts -> ../../../../ORIG", ".git/worktrees/wt/logs/x -> ../../../../loop", "loop -> loop",
 	} {
 		host.Add(e)
 	}
 	m := newSim(t, host, sentry.Options{})
 	for _, op := range []string{
-		"rm l1", "mv l1 x", "rm l2", "create x", "write hooks/pre-commit", "create hooks/x", "mv hooks x", "create at", "create store/objects/info/alternates", "mv store s", "rm store/objects/ab/cd", "create gone", "symlink gone a.txt", "mv a.txt at", "create AT",
+		"rm l1", "mv l1 x", "rm l2", "create x", "write hooks/pre-commit", "create hooks/x", "mv hooks x", "create at", "create store/objects/info/alternates", "mv store s", "rm store/objects/ab/cd", "create gone", "symlink gone a.txt", "mv a.txt at", "create AT", "write cd/x", "create cd/new",
 	} {
 		errno := syscall.EROFS
 		if op == "create x" {
@@ -169,6 +180,9 @@ func TestCarries(t *testing.T) {
 	for op, errno := range map[string]syscall.Errno{"mv pkg p2": syscall.EXDEV, "mv fix f2": syscall.EROFS, "mv store s2": syscall.EROFS, "mv dir d2": 0} {
 		wantErrno(t, op, m.do(op), errno)
 	}
+	host.Add("closed/x/y")
+	host.Fail("closed/x", syscall.EACCES)
+	wantErrno(t, "mv closed c2", m.do("mv closed c2"), syscall.EXDEV)
 	_, err := sentry.New(crowd{gitdirtest.New("big/")}, sentry.Options{}).Check(sentry.Op{Kind: sentry.Rename, Path: "big", To: "b2"})
 	wantErrno(t, "a directory of many files", err, syscall.EXDEV)
 }

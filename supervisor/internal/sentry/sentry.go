@@ -16,6 +16,8 @@ import (
 	"sync/atomic"
 
 	"lazaret.dev/lazaret/supervisor/internal/sentry/gitdir"
+	"lazaret.dev/lazaret/supervisor/internal/sentry/rules"
+	"lazaret.dev/lazaret/supervisor/internal/sentry/survey"
 	"lazaret.dev/lazaret/supervisor/internal/sentry/targets"
 )
 
@@ -24,6 +26,41 @@ type Content struct {
 	io.ReaderAt
 	Size int64
 }
+
+// What the answers are made of, as the packages have it that decide.
+type (
+	// Class is what a path is to the host's Git.
+	Class = rules.Class
+	// Rule names a rule.
+	Rule = rules.Rule
+	// Found is what a scan tells.
+	Found = survey.Found
+	// Repository is one that the host has in the tree.
+	Repository = survey.Repository
+)
+
+// The classes.
+const (
+	Free     = rules.Free
+	Shared   = rules.Shared
+	ReadOnly = rules.ReadOnly
+	Gated    = rules.Gated
+	Private  = rules.Private
+	Born     = rules.Born
+	Scratch  = rules.Scratch
+)
+
+// The rules.
+const (
+	R1 = rules.R1
+	R2 = rules.R2
+	R3 = rules.R3
+	R4 = rules.R4
+	R5 = rules.R5
+	R6 = rules.R6
+	R7 = rules.R7
+	R8 = rules.R8
+)
 
 // Index is an index file on its way from inside. Shared says that it is to be
 // the base of a split one; Gitdir has the host's present index, which tells
@@ -66,7 +103,8 @@ type Sentry struct {
 	walk *gitdir.Walker
 
 	mu      sync.Mutex // serialises Scan and SetTargets
-	known   facts
+	known   survey.Result
+	named   []targets.Target // by the host's configuration
 	targets atomic.Pointer[targetSet]
 	log     journal
 }
@@ -77,7 +115,7 @@ func New(host gitdir.Host, o Options) *Sentry {
 	if o.Isolated == nil {
 		o.Isolated = func(string) bool { return false }
 	}
-	s := &Sentry{host: host, o: o, walk: gitdir.NewWalker(host, o.Gitdir)}
+	s := &Sentry{host: host, o: o, walk: gitdir.NewWalker(host, o.Gitdir, o.Root)}
 	s.targets.Store(&targetSet{})
 	return s
 }
@@ -96,12 +134,12 @@ type Verdict struct {
 // Changed and Forget keep right. What cannot be found out is ReadOnly.
 func (s *Sentry) Classify(path string) Verdict {
 	p := s.place(path, s.o.Live, false)
-	return Verdict{Class: p.class, Rule: p.rule, Gitdir: p.loc.Gitdir, Below: p.below}
+	return Verdict{Class: p.Class, Rule: p.Rule, Gitdir: p.loc.Gitdir, Below: p.Below}
 }
 
 // place is a path with all that the rules say about the name.
 type place struct {
-	part
+	rules.Part
 	path string
 	loc  gitdir.Location
 	file bool // a target (R8) that is a file and that the host does not have: a directory may be made there
@@ -111,41 +149,41 @@ type place struct {
 func (s *Sentry) place(path string, live, entry bool) place {
 	loc, err := s.walk.Locate(path, live, entry)
 	if err != nil {
-		return place{part: part{class: ReadOnly, rule: R2}, path: path, loc: loc}
+		return place{Part: rules.Part{Class: ReadOnly, Rule: R2}, path: path, loc: loc}
 	}
 	p := place{path: path, loc: loc}
 	switch loc.Type {
 	case gitdir.None:
-		p.part = free
+		p.Part = rules.Part{}
 	case gitdir.Full, gitdir.Look:
-		p.part = classify(loc.Inner, loc.Type == gitdir.Look)
+		p.Part = rules.Of(loc.Inner, loc.Type == gitdir.Look)
 	case gitdir.Pointer:
-		p.part = part{class: ReadOnly, rule: R2}
+		p.Part = rules.Part{Class: ReadOnly, Rule: R2}
 	case gitdir.Zone:
-		p.part = part{class: ReadOnly, rule: R6}
+		p.Part = rules.Part{Class: ReadOnly, Rule: R6}
 	case gitdir.Birth:
-		p.part = part{class: Born, rule: R1}
+		p.Part = rules.Part{Class: Born, Rule: R1}
 		return p
 	}
 	switch {
-	case p.opdir:
-		p.part, err = s.operation(p, live)
-	case p.class == Private && p.below:
+	case p.Operation:
+		p.Part, err = s.operation(p, live)
+	case p.Class == Private && p.Below:
 		var kind gitdir.Kind
 		kind, err = s.kind(path, live)
-		p.below = kind == gitdir.File
-	case p.class == Free || p.class == Shared:
+		p.Below = kind == gitdir.File
+	case p.Class == Free || p.Class == Shared:
 		err = s.target(&p, live)
 	}
 	if err != nil {
-		p.part = part{class: ReadOnly, rule: R2}
+		p.Part = rules.Part{Class: ReadOnly, Rule: R2}
 	}
 	return p
 }
 
 // operation decides about the state of a rebase: the one that the host began is
 // the host's.
-func (s *Sentry) operation(p place, live bool) (part, error) {
+func (s *Sentry) operation(p place, live bool) (rules.Part, error) {
 	top := p.path
 	for {
 		dir, _ := gitdir.Split(top)
@@ -156,9 +194,9 @@ func (s *Sentry) operation(p place, live bool) (part, error) {
 	}
 	kind, err := s.kind(top, live)
 	if kind != gitdir.Absent {
-		return notCreated, err
+		return rules.Part{Class: ReadOnly, Rule: R3}, err
 	}
-	return ownDir, err
+	return rules.Part{Class: Private, Rule: R3}, err
 }
 
 func (s *Sentry) kind(path string, live bool) (gitdir.Kind, error) {
@@ -233,9 +271,9 @@ func (s *Sentry) target(p *place, live bool) error {
 	case err != nil:
 		return err
 	case t.Dir && kind == gitdir.Absent:
-		p.part = part{class: Private, rule: R8}
+		p.Part = rules.Part{Class: Private, Rule: R8}
 	case t.Dir || kind != gitdir.Dir:
-		p.part = part{class: ReadOnly, rule: R8}
+		p.Part = rules.Part{Class: ReadOnly, Rule: R8}
 		p.file = !t.Dir && kind == gitdir.Absent
 	}
 	return nil
@@ -255,7 +293,7 @@ func (s *Sentry) alias(p *place, set *targetSet, live bool) error {
 			continue
 		}
 		if kind, err := s.kind(t.Path, live); kind == gitdir.Absent || err != nil {
-			p.part = part{class: ReadOnly, rule: R8}
+			p.Part = rules.Part{Class: ReadOnly, Rule: R8}
 			return err
 		}
 	}
@@ -268,12 +306,12 @@ func (s *Sentry) alias(p *place, set *targetSet, live bool) error {
 func (s *Sentry) SetTargets(list []targets.Target) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.known.configured = slices.Clone(list)
+	s.named = slices.Clone(list)
 	s.publishTargets()
 }
 
 func (s *Sentry) publishTargets() {
-	s.targets.Store(newTargetSet(slices.Concat(s.known.configured, s.known.linked)))
+	s.targets.Store(newTargetSet(slices.Concat(s.named, s.known.Linked)))
 }
 
 // Changed notes that the host's entry at path came, went or changed. rescan
@@ -282,7 +320,7 @@ func (s *Sentry) publishTargets() {
 func (s *Sentry) Changed(path string) (rescan bool) {
 	s.walk.Changed(path)
 	p := s.place(path, false, false)
-	return p.loc.Type == gitdir.Pointer || p.class == ReadOnly || p.class == Gated || p.class == Private || p.class == Shared && p.fixed
+	return p.loc.Type == gitdir.Pointer || p.Class == ReadOnly || p.Class == Gated || p.Class == Private || p.Class == Shared && p.Fixed
 }
 
 // Forget drops what is remembered of dir and all below: it was moved or

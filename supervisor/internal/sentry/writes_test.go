@@ -176,6 +176,16 @@ func TestErrnos(t *testing.T) {
 		{"mv .git/ORIG_HEAD x", 0},
 		{"mv .git/HEAD x", syscall.EROFS},
 		{"mv .git x", syscall.EROFS},
+		{"mv .git/index .git/FOO", syscall.EROFS},
+		{"mv .git/index x", syscall.EROFS},
+		{"mv .git/config.lock .git/commondir", syscall.EROFS},
+		{"mv .git/info/exclude.lock .git/config", syscall.EROFS},
+		{"mv dir .git/refs", syscall.EROFS},
+		{"mv .git/worktrees/wt/logs/HEAD .git/worktrees/wt/logs/x", syscall.EROFS},
+		{"ln .git/config x", syscall.EROFS},
+		{"ln .git/ORIG_HEAD .git/FOO", syscall.EPERM},
+		{"ln .git/objects/ab/cdef .git/FOO", syscall.EPERM},
+		{"ln .git/index .git/objects/pack/multi-pack-index", syscall.EROFS},
 		{"mv deep d2", syscall.EROFS},
 		{"xchg a.txt .git/ORIG_HEAD", syscall.EROFS},
 		{"xchg a.txt dir", 0},
@@ -188,6 +198,9 @@ func TestErrnos(t *testing.T) {
 		{"touch .git/objects/ab/cdef", 0},
 		{"write .git/lfs/objects/ab", syscall.EROFS},
 		{"create .git/lfs/x", 0},
+		{"create .git/sequencer", syscall.EROFS},
+		{"mv a.txt .git/sequencer", syscall.EROFS},
+		{"mkdir .git/sequencer", 0},
 	} {
 		m := newSim(t, hostTree(), sentry.Options{})
 		wantErrno(t, tc.op, m.do(tc.op), tc.errno)
@@ -197,6 +210,14 @@ func TestErrnos(t *testing.T) {
 	host.Remove(".git/HEAD")
 	m := newSim(t, host, sentry.Options{})
 	wantErrno(t, "a birth through the gate", m.do("lock .git/HEAD = ref: refs/heads/main\n"), syscall.EROFS)
+	// A lock is for its own name.
+	for from, to := range map[string]string{".git/config.lock": ".git/commondir", ".git/info/exclude.lock": ".git/config", ".git/config.worktree.lock": ".git/modules/sub/config.worktree"} {
+		_, err := m.s.Check(sentry.Op{Kind: sentry.Rename, Path: from, To: to, Links: 1, Made: true})
+		wantErrno(t, from+" to "+to, err, syscall.EROFS)
+	}
+	// Git may have left its own log aside in an earlier session.
+	m.host.Add(".git/logs/refs/.tmp-renamed-log")
+	wantErrno(t, "a log left aside", m.do("mv .git/logs/refs/.tmp-renamed-log .git/logs/refs/heads/x"), 0)
 	// Another spelling of a target that is not there is the target, where names fold.
 	m = newSim(t, hostTree(), sentry.Options{}).targets(hooksPath, target("conf/absent"), target("a.txt"))
 	for op, errno := range map[string]syscall.Errno{"create CONF/Absent": syscall.EROFS, "create .HUSKY/pre-commit": syscall.EROFS, "mkdir .Husky": syscall.EROFS, "create A.TXT": 0, "create conf/ABSENT/x": 0, "mkdir CONF": 0} {
@@ -212,6 +233,38 @@ func TestErrnos(t *testing.T) {
 	wantErrno(t, "rename of a lock that is not there", err, syscall.EROFS)
 }
 
+// TestTargets: R8 looks at the way to a target as well.
+func TestTargets(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		host []string
+		ops  map[string]syscall.Errno
+	}{
+		{nil, map[string]syscall.Errno{
+			"symlink conf evil": syscall.EROFS, "symlink conf/d x": syscall.EROFS, "ln l conf": syscall.EROFS, "mv l conf": syscall.EROFS, "mkdir conf": 0, "create conf": 0, "mv evil conf": syscall.EROFS, "mv evil/d conf": 0, "mv evil2 conf": syscall.EROFS,
+			"mv evil/d conf/d": syscall.EROFS, "create conf/d/local": syscall.EROFS, "mkdir conf/d/local": 0, "mv dir conf/d/local": 0, "mv a.txt conf/d/local": syscall.EROFS, "mkfifo conf/d/local": syscall.EROFS,
+		}},
+		{[]string{"conf -> dir"}, map[string]syscall.Errno{
+			"rm conf": syscall.EROFS, "mv conf x": syscall.EROFS, "mv a.txt conf": syscall.EROFS, "xchg l conf": syscall.EROFS, "xchg conf l": syscall.EROFS, "xchg a.txt conf": syscall.EROFS, "write a.txt": 0,
+		}},
+		{[]string{"conf/x"}, map[string]syscall.Errno{
+			"xchg conf l": syscall.EROFS, "xchg l conf": syscall.EROFS, "xchg conf evil": syscall.EROFS, "xchg evil conf": syscall.EROFS, "xchg conf dir": 0, "mv conf x": 0, "rm conf/x": 0, "rmdir conf": 0,
+		}},
+		{[]string{"conf/d/local"}, map[string]syscall.Errno{
+			"mv conf x": syscall.EROFS, "mv conf/d x": syscall.EROFS, "rm conf/d/local": syscall.EROFS, "write conf/d/local": syscall.EROFS, "xchg dir conf": syscall.EROFS, "ln conf/d/local x": syscall.EROFS, "chmod conf/d/local": syscall.EROFS, "create conf/d/other": 0,
+		}},
+	} {
+		for op, errno := range tc.ops {
+			host := hostTree()
+			for _, e := range append(tc.host, "evil/d/local", "evil2/d -> ../evil/d", "l -> evil") {
+				host.Add(e)
+			}
+			m := newSim(t, host, sentry.Options{}).targets(target("conf/d/local"))
+			wantErrno(t, op, m.do(op), errno)
+		}
+	}
+}
+
 // TestLockOfTheHost: R7 is about the name: what is renamed to it through the
 // mount is the sandbox's, and the gate wants the sandbox's alone.
 func TestLockOfTheHost(t *testing.T) {
@@ -223,8 +276,34 @@ func TestLockOfTheHost(t *testing.T) {
 	host.Remove(".git/index.lock")
 	m.s.Changed(".git/index.lock")
 	wantErrno(t, "own lock", m.do("lock .git/index = good"), 0)
-	_, err := m.s.Check(sentry.Op{Kind: sentry.Rename, Path: ".git/index.lock", To: ".git/index", Links: 2, Made: true})
-	wantErrno(t, "a lock with a second name", err, syscall.EROFS)
+	op := sentry.Op{Kind: sentry.Rename, Path: ".git/index.lock", To: ".git/index", Links: 1, Made: true}
+	for _, tc := range []struct {
+		lock   string
+		change func(*sentry.Op)
+		errno  syscall.Errno
+	}{
+		{".git/index.lock", func(*sentry.Op) {}, 0},
+		{".git/index.lock", func(op *sentry.Op) { op.Links = 2 }, syscall.EROFS},
+		{".git/index.lock", func(op *sentry.Op) { op.Links = 0 }, syscall.EROFS},
+		{".git/index.lock", func(op *sentry.Op) { op.Made = false }, syscall.EROFS},
+		{".git/index.lock -> x", func(*sentry.Op) {}, syscall.EROFS},
+		{".git/index.lock/", func(*sentry.Op) {}, syscall.EROFS},
+		{"index.lock", func(op *sentry.Op) { op.Path = "index.lock" }, syscall.EROFS},
+		{".git/logs/index.lock", func(op *sentry.Op) { op.Path = ".git/logs/index.lock" }, syscall.EROFS},
+		{".git/objects/info/tmp_x", func(op *sentry.Op) {
+			op.Path, op.To = ".git/objects/info/tmp_x", ".git/objects/pack/multi-pack-index"
+		}, syscall.EROFS},
+	} {
+		host := hostTree()
+		host.Add(tc.lock)
+		op := op
+		tc.change(&op)
+		act, err := newSim(t, host, sentry.Options{}).s.Check(op)
+		wantErrno(t, tc.lock, err, tc.errno)
+		if err == nil && act != sentry.Publish {
+			t.Errorf("%s: action %v", tc.lock, act)
+		}
+	}
 }
 
 // TestBareRoot: a bare repository with worktrees beside its parts is a place to
@@ -269,6 +348,11 @@ func TestClassify(t *testing.T) {
 		{".git/config", sentry.Verdict{Class: sentry.ReadOnly, Rule: sentry.R2, Gitdir: ".git"}},
 		{".git/CONFIG", sentry.Verdict{Class: sentry.Private, Rule: sentry.R3, Gitdir: ".git"}},
 		{".git/CONFIG.lock", sentry.Verdict{Class: sentry.Private, Rule: sentry.R3, Gitdir: ".git"}},
+		{".git/commondir", sentry.Verdict{Class: sentry.ReadOnly, Rule: sentry.R2, Gitdir: ".git"}},
+		{".git/remotes/x", sentry.Verdict{Class: sentry.ReadOnly, Rule: sentry.R2, Gitdir: ".git"}},
+		{".git/info/sparse-checkout", sentry.Verdict{Class: sentry.Shared, Rule: sentry.R5, Gitdir: ".git"}},
+		{".git/info/fast-import/x", sentry.Verdict{Class: sentry.Shared, Rule: sentry.R5, Gitdir: ".git"}},
+		{".git/info/x/y", sentry.Verdict{Class: sentry.ReadOnly, Rule: sentry.R2, Gitdir: ".git"}},
 		{".git/config.lock", sentry.Verdict{Class: sentry.Scratch, Rule: sentry.R2, Gitdir: ".git"}},
 		{".git/info/exclude.lock", sentry.Verdict{Class: sentry.Scratch, Rule: sentry.R2, Gitdir: ".git"}},
 		{".git/index", sentry.Verdict{Class: sentry.Gated, Rule: sentry.R4, Gitdir: ".git"}},
@@ -309,13 +393,14 @@ func TestFailsClosed(t *testing.T) {
 		}
 		wantErrno(t, tc.path, m.do("create "+tc.path), syscall.EROFS)
 	}
-	for _, fail := range []string{"dir/objects", "dir/refs", "dir"} {
+	for _, fail := range []string{"dir/objects", "dir/refs", "dir", "dir/sub"} {
 		host := hostTree()
 		host.Add("dir/HEAD")
+		host.Add("dir/sub/x")
 		m := newSim(t, host, sentry.Options{})
 		host.Fail(fail, syscall.EIO)
 		op := "mkdir dir/objects"
-		if fail == "dir" {
+		if fail == "dir" || fail == "dir/sub" {
 			op = "mv dir d2"
 		}
 		wantErrno(t, op+" with a failing "+fail, m.do(op), syscall.EROFS)

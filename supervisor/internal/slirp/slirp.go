@@ -19,6 +19,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"lazaret.dev/lazaret/protocol/faults"
+	"lazaret.dev/lazaret/protocol/handoff"
 	"lazaret.dev/lazaret/protocol/launch"
 	"lazaret.dev/lazaret/protocol/netpolicy"
 	"lazaret.dev/lazaret/supervisor/internal/proc"
@@ -128,7 +130,7 @@ func start(ctx context.Context, s *launch.Slirp, p *netpolicy.Policy, ns, log *o
 	}
 	pid, err := syscall.ForkExec(path, args, &syscall.ProcAttr{
 		Dir:   "/",
-		Env:   []string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin"},
+		Env:   []string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin", handoff.Mark(os.Getenv(handoff.MarkName))},
 		Files: []uintptr{null.Fd(), log.Fd(), log.Fd(), ns.Fd(), readyW.Fd(), exitR.Fd()},
 		Sys:   &syscall.SysProcAttr{Pdeathsig: unix.SIGKILL},
 	})
@@ -141,6 +143,7 @@ func start(ctx context.Context, s *launch.Slirp, p *netpolicy.Policy, ns, log *o
 	if err != nil {
 		return nil, err // unreachable for an unreaped child; its leash closes on return
 	}
+	faults.Point("start.rs.slirp-forked")
 	if err := awaitReady(ctx, ready, child); err != nil {
 		child.Kill(unix.SIGKILL)
 		<-child.Done()

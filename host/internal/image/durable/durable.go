@@ -10,13 +10,21 @@ package durable
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"lazaret.dev/lazaret/protocol/faults"
 )
 
-// TempPrefix begins the names of files that are being written.
+// TempPrefix begins the names of files that are being written. Their writers
+// hold their locks: one that nobody holds is a dead writer's, and the next
+// writer in that directory removes it.
 const TempPrefix = ".tmp-"
 
 const maxFile = 16 << 20 // an image's labels are in such files
@@ -47,7 +55,7 @@ func WriteJSON(path string, v any) (err error) {
 	if err := enc.Encode(v); err != nil {
 		return fmt.Errorf("encode %s: %w", path, err)
 	}
-	f, err := os.CreateTemp(filepath.Dir(path), TempPrefix)
+	f, err := createTemp(filepath.Dir(path))
 	if err != nil {
 		return fmt.Errorf("write %s: %w", path, err)
 	}
@@ -63,7 +71,52 @@ func WriteJSON(path string, v any) (err error) {
 	if err := f.Sync(); err != nil {
 		return fmt.Errorf("sync %s: %w", path, err)
 	}
+	faults.Point("image.hc.half-written")
 	return Rename(f.Name(), path)
+}
+
+// createTemp makes a locked file with a name of its own, and removes those that
+// dead writers have left.
+func createTemp(dir string) (*os.File, error) {
+	if err := removeDead(dir); err != nil {
+		return nil, err
+	}
+	for {
+		f, err := os.CreateTemp(dir, TempPrefix)
+		if err != nil {
+			return nil, err
+		}
+		if err := unix.Flock(int(f.Fd()), unix.LOCK_EX); err != nil {
+			return nil, errors.Join(os.NewSyscallError("flock", err), f.Close(), os.Remove(f.Name()))
+		}
+		// Another writer may have taken it for a dead one's before it was locked.
+		if same(f, f.Name()) {
+			return f, nil
+		}
+		_ = f.Close()
+	}
+}
+
+func removeDead(dir string) error {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		if !strings.HasPrefix(e.Name(), TempPrefix) || !e.Type().IsRegular() {
+			continue
+		}
+		path := filepath.Join(dir, e.Name())
+		f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+		if err != nil {
+			continue // its writer has just finished
+		}
+		if unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB) == nil && same(f, path) {
+			_ = os.Remove(path)
+		}
+		_ = f.Close()
+	}
+	return nil
 }
 
 // Rename renames within one directory, durably.

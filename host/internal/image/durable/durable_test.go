@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -51,6 +52,45 @@ func TestLock(t *testing.T) {
 	if _, err := durable.TryLock(link); err == nil {
 		t.Error("a link was locked")
 	}
+}
+
+// What a writer that was killed has left goes with the next one; what a living
+// one writes stays.
+func TestDeadWriters(t *testing.T) {
+	dir := t.TempDir()
+	living, err := durable.TryLock(filepath.Join(dir, durable.TempPrefix+"living"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer living.Close()
+	for _, name := range []string{durable.TempPrefix + "dead", "other"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte("{"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := durable.WriteJSON(filepath.Join(dir, "f.json"), "one"); err != nil {
+		t.Fatal(err)
+	}
+	es, err := os.ReadDir(dir)
+	if err != nil || len(es) != 3 || es[0].Name() != durable.TempPrefix+"living" || es[1].Name() != "f.json" || es[2].Name() != "other" {
+		t.Errorf("left: %v, %v", es, err)
+	}
+}
+
+// Writers of one file do not take each other for dead.
+func TestWritersAtOnce(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "f.json")
+	var wg sync.WaitGroup
+	for i := range 8 {
+		wg.Go(func() {
+			for range 20 {
+				if err := durable.WriteJSON(path, i); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	wg.Wait()
 }
 
 func TestWriteJSON(t *testing.T) {

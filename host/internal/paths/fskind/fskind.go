@@ -78,6 +78,9 @@ func Check(dir string) error {
 	if errors.Is(err, unix.ENOTSUP) {
 		return &Error{Path: dir, Type: name, Why: "has no extended attributes for users here"}
 	}
+	if errors.Is(err, unix.EROFS) {
+		return &Error{Path: dir, Type: name, Why: "is read-only here"}
+	}
 	if err == nil {
 		err = unix.Removexattr(dir, probe)
 	}

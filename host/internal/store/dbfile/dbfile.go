@@ -78,8 +78,22 @@ var magic = []byte("SQLite format 3\x00")
 // Inspect makes the file if it is missing, and looks at its header without
 // SQLite, which on opening a file may already write to it. It refuses what is
 // no store with *Error, or a newer one with *schema.NewerError, while nothing is
-// touched.
+// touched. What lies where SQLite keeps its logs must be files too: it would wait
+// for the other end of a pipe, and could not be interrupted.
 func Inspect(path string) error {
+	for _, log := range []string{path + "-wal", path + "-journal"} {
+		var st unix.Stat_t
+		err := unix.Lstat(log, &st)
+		if errors.Is(err, unix.ENOENT) {
+			continue
+		}
+		if err != nil {
+			return &Error{Kind: IO, Op: "stat", Path: log, Err: err}
+		}
+		if err := checkOurs(&st); err != nil {
+			return &Error{Kind: Foreign, Op: "stat", Path: log, Err: err}
+		}
+	}
 	fd, err := unix.Open(path, unix.O_RDWR|unix.O_CREAT|unix.O_CLOEXEC|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0o600)
 	if err != nil {
 		return &Error{Kind: kindOfErrno(err), Op: "open", Path: path, Err: err}
@@ -90,12 +104,8 @@ func Inspect(path string) error {
 	if err := unix.Fstat(fd, &st); err != nil {
 		return &Error{Kind: IO, Op: "stat", Path: path, Err: err}
 	}
-	if st.Mode&unix.S_IFMT != unix.S_IFREG || int(st.Uid) != os.Geteuid() || st.Nlink != 1 {
-		// A second name would be a second Domain on one file.
-		return &Error{
-			Kind: Foreign, Op: "open", Path: path,
-			Err: fmt.Errorf("it is not a regular file of uid %d with one name", os.Geteuid()),
-		}
+	if err := checkOurs(&st); err != nil {
+		return &Error{Kind: Foreign, Op: "open", Path: path, Err: err}
 	}
 	if st.Size == 0 {
 		// New, or its first transaction was interrupted: nothing is in it.
@@ -122,4 +132,13 @@ func Inspect(path string) error {
 		return &Error{Kind: Foreign, Op: "read", Path: path, Err: errors.New("it is another program's database")}
 	}
 	return schema.Check(level)
+}
+
+// checkOurs demands a file that Lazaret can have made. A second name would be a
+// second Domain on one file.
+func checkOurs(st *unix.Stat_t) error {
+	if st.Mode&unix.S_IFMT == unix.S_IFREG && int(st.Uid) == os.Geteuid() && st.Nlink == 1 {
+		return nil
+	}
+	return fmt.Errorf("it is not a regular file of uid %d with one name", os.Geteuid())
 }

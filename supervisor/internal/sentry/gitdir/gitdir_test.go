@@ -93,7 +93,7 @@ func TestLocate(t *testing.T) {
 		"sub/.git", "link/.git -> ../store", "bare/HEAD", "bare/objects", "bare/refs -> x", "min/HEAD -> y", "min/commondir",
 		"half/HEAD", "half/objects/", "fifo/.git | fifo", "declared/x",
 	)
-	w := gitdir.NewWalker(tree, false)
+	w := gitdir.NewWalker(tree, false, "")
 	w.Declare(map[string]struct{}{"declared": {}})
 	for _, tc := range []struct {
 		path string
@@ -141,7 +141,7 @@ func TestLocate(t *testing.T) {
 func TestLocateRoots(t *testing.T) {
 	t.Parallel()
 	bare := gitdirtest.New("HEAD", "objects/", "refs/", "config", "worktrees/main/gitdir", "main/.git", "main/a")
-	w := gitdir.NewWalker(bare, false)
+	w := gitdir.NewWalker(bare, false, "")
 	for path, want := range map[string]gitdir.Location{
 		"":                     {Type: gitdir.Look},
 		"config":               {Type: gitdir.Look, Inner: "config"},
@@ -153,7 +153,7 @@ func TestLocateRoots(t *testing.T) {
 			t.Errorf("bare root: Locate(%q) = %+v, %v, want %+v", path, got, err, want)
 		}
 	}
-	common := gitdir.NewWalker(gitdirtest.New("HEAD"), true)
+	common := gitdir.NewWalker(gitdirtest.New("HEAD"), true, "")
 	if got, _ := common.Locate("config", true, true); got.Type != gitdir.Full || got.Inner != "config" {
 		t.Errorf("a root that is a gitdir: %+v", got)
 	}
@@ -165,7 +165,7 @@ func TestLocateFailsClosed(t *testing.T) {
 	for _, fail := range []string{"d/HEAD", "d/.git", "d/e/HEAD", "HEAD"} {
 		tree := gitdirtest.New("d/e/")
 		tree.Fail(fail, syscall.EIO)
-		w := gitdir.NewWalker(tree, false)
+		w := gitdir.NewWalker(tree, false, "")
 		path := "d/e/f"
 		if strings.HasSuffix(fail, ".git") {
 			path = "d/.git/f"
@@ -188,7 +188,7 @@ func TestCompletes(t *testing.T) {
 				tree.Add("d/" + name)
 			}
 		}
-		w := gitdir.NewWalker(tree, false)
+		w := gitdir.NewWalker(tree, false, "")
 		is := func(set int) bool { return set&1 != 0 && (set&8 != 0 || set&6 == 6) }
 		for i, name := range all {
 			want := !is(have) && is(have|1<<i)
@@ -210,7 +210,7 @@ func TestCompletes(t *testing.T) {
 func TestWalkerCache(t *testing.T) {
 	t.Parallel()
 	tree := gitdirtest.New("a/b/c")
-	w := gitdir.NewWalker(tree, false)
+	w := gitdir.NewWalker(tree, false, "")
 	at := func() gitdir.Type {
 		loc, err := w.Locate("a/b/config", false, false)
 		if err != nil {
@@ -244,7 +244,7 @@ func TestWalkerCache(t *testing.T) {
 }
 
 func BenchmarkLocate(b *testing.B) {
-	w := gitdir.NewWalker(gitdirtest.New(".git/HEAD", "src/a/b/c.go"), false)
+	w := gitdir.NewWalker(gitdirtest.New(".git/HEAD", "src/a/b/c.go"), false, "")
 	for _, path := range []string{"src/a/b/c.go", ".git/objects/ab/cdef"} {
 		b.Run(path, func(b *testing.B) {
 			b.ReportAllocs()
@@ -259,7 +259,7 @@ func BenchmarkLocate(b *testing.B) {
 
 // TestLocateAllocates: the question that every lookup asks costs no memory.
 func TestLocateAllocates(t *testing.T) {
-	w := gitdir.NewWalker(gitdirtest.New(".git/HEAD", "src/a/b/c.go"), false)
+	w := gitdir.NewWalker(gitdirtest.New(".git/HEAD", "src/a/b/c.go"), false, "")
 	for _, path := range []string{"src/a/b/c.go", ".git/objects/ab/cdef", "x/.gitignore"} {
 		if n := testing.AllocsPerRun(100, func() {
 			if _, err := w.Locate(path, false, false); err != nil {
@@ -267,6 +267,52 @@ func TestLocateAllocates(t *testing.T) {
 			}
 		}); n > 0 {
 			t.Errorf("Locate(%q) allocates %v times", path, n)
+		}
+	}
+}
+
+func TestFoldPath(t *testing.T) {
+	t.Parallel()
+	for path, want := range map[string]string{"a/b": "a/b", "A/\u200cB": "a/b", ".GitConfig": ".gitconfig", "ÄÖ/ſ": "äö/s", "": ""} {
+		if got := gitdir.FoldPath(path); got != want {
+			t.Errorf("FoldPath(%q) = %q, want %q", path, got, want)
+		}
+	}
+}
+
+// meanwhile is a tree that changes while it is asked.
+type meanwhile struct {
+	*gitdirtest.Tree
+	change func(path string)
+}
+
+func (m meanwhile) Lookup(dir, name string) (gitdir.Kind, error) {
+	kind, err := m.Tree.Lookup(dir, name)
+	m.change(gitdir.Join(dir, name))
+	return kind, err
+}
+
+// TestWalkerMeanwhile: an answer that was overtaken by a change is not
+// remembered.
+func TestWalkerMeanwhile(t *testing.T) {
+	t.Parallel()
+	for _, path := range []string{"d/HEAD", "d/.git"} {
+		tree := gitdirtest.New("d/commondir")
+		var w *gitdir.Walker
+		w = gitdir.NewWalker(meanwhile{tree, func(asked string) {
+			if asked == path && tree.Get(path).Kind == gitdir.Absent {
+				tree.Put(path, gitdir.Dir, "")
+				w.Changed(path)
+			}
+		}}, false, "")
+		for range 2 {
+			if _, err := w.Locate(path+"/x", false, false); err != nil {
+				t.Fatal(err)
+			}
+		}
+		loc, err := w.Locate(path+"/x", false, false)
+		if err != nil || loc.Type != gitdir.Look && loc.Type != gitdir.Full {
+			t.Errorf("%s: %+v, %v", path, loc, err)
 		}
 	}
 }

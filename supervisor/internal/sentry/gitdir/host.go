@@ -33,6 +33,8 @@ type Host interface {
 	// directory, is Absent without an error. The host's own idea of equal names
 	// decides.
 	Lookup(dir, name string) (Kind, error)
+	// ReadDir fails with fs.ErrNotExist for what is gone or is no directory, with
+	// fs.ErrPermission for what the host's user may not read.
 	ReadDir(dir string) ([]Entry, error)
 	// ReadFile reads a regular file, and fails if it is longer than limit.
 	ReadFile(path string, limit int64) ([]byte, error)

@@ -38,6 +38,7 @@ const cacheLimit = 1 << 16
 type Walker struct {
 	host   Host
 	gitdir bool
+	root   string
 
 	declared atomic.Pointer[map[string]struct{}]
 
@@ -47,9 +48,10 @@ type Walker struct {
 	looks map[string]bool
 }
 
-// NewWalker returns a Walker of the tree; gitdir says that its root is one.
-func NewWalker(host Host, gitdir bool) *Walker {
-	return &Walker{host: host, gitdir: gitdir, kinds: map[string]Kind{}, looks: map[string]bool{}}
+// NewWalker returns a Walker of the tree; gitdir says that its root is one, and
+// root is its absolute path on the host, clean, or "".
+func NewWalker(host Host, gitdir bool, root string) *Walker {
+	return &Walker{host: host, gitdir: gitdir, root: root, kinds: map[string]Kind{}, looks: map[string]bool{}}
 }
 
 // Declare replaces the set of directories that are gitdirs because a pointer
@@ -245,8 +247,8 @@ func complete(has func(name string) (bool, error)) (bool, error) {
 	return has("refs")
 }
 
-// LooksLike tells whether Git would accept dir for a gitdir, now.
-func (w *Walker) LooksLike(dir string) (bool, error) { return w.look(dir, true) }
+// Accepts tells whether Git would accept dir for a gitdir, now.
+func (w *Walker) Accepts(dir string) (bool, error) { return w.look(dir, true) }
 
 // Completes tells whether name, once made in dir, would make dir a gitdir in
 // Git's eyes that it is not now.

@@ -144,7 +144,7 @@ func (t *Tree) ReadDir(dir string) ([]gitdir.Entry, error) {
 		return nil, err
 	}
 	if dir != "" && t.files[dir].Kind != gitdir.Dir {
-		return nil, &fs.PathError{Op: "readdir", Path: dir, Err: syscall.ENOTDIR}
+		return nil, &fs.PathError{Op: "readdir", Path: dir, Err: fs.ErrNotExist}
 	}
 	var entries []gitdir.Entry
 	for _, name := range slices.Sorted(maps.Keys(t.files)) {

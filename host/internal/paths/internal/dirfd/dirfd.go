@@ -55,13 +55,17 @@ func Quote(s string) string {
 	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 }
 
+// createTries bounds how often a directory is made that somebody removes.
+const createTries = 100
+
 // openBelow opens name in the directory at without following a link. With
 // create it makes a missing directory, 0700. path is for messages.
 func openBelow(at int, name, path string, create bool) (int, error) {
 	const flags = unix.O_RDONLY | unix.O_DIRECTORY | unix.O_NOFOLLOW | unix.O_CLOEXEC
 	fd, err := unix.Openat(at, name, flags, 0)
-	if create && errors.Is(err, unix.ENOENT) {
-		// Another process may make it at the same moment, which is as good.
+	// Another process may make it at the same moment, which is as good, or
+	// remove it as long as it is empty, as a generation does with its own.
+	for tries := 0; create && errors.Is(err, unix.ENOENT) && tries < createTries; tries++ {
 		if err := unix.Mkdirat(at, name, 0o700); err != nil && !errors.Is(err, unix.EEXIST) {
 			return -1, fmt.Errorf("create %q: %w", path, err)
 		}
