@@ -3,24 +3,12 @@ package host
 import (
 	"context"
 	"io"
-	"path/filepath"
 
-	"lazaret.dev/lazaret/host/internal/config"
 	"lazaret.dev/lazaret/host/internal/config/profileview"
 	"lazaret.dev/lazaret/host/internal/hostfacts"
 	"lazaret.dev/lazaret/host/internal/paths"
+	"lazaret.dev/lazaret/host/internal/resolve"
 )
-
-// load reads the configuration as every command does.
-func load(file string) (*config.Config, error) {
-	exe, err := executable()
-	if err != nil {
-		return nil, err
-	}
-	return config.Load(config.Options{
-		File: file, Host: paths.Current(), Image: config.DefaultImage(filepath.Dir(filepath.Dir(exe))),
-	})
-}
 
 // Doctor checks the host and writes the report. It returns the command's exit
 // status. A configuration that cannot be read does not keep it from checking
@@ -28,7 +16,7 @@ func load(file string) (*config.Config, error) {
 func Doctor(ctx context.Context, configFile string, w io.Writer, asJSON bool) (int, error) {
 	dataRoot := ""
 	configured := hostfacts.Check{ID: "config", Name: "configuration", Status: hostfacts.OK}
-	cfg, err := load(configFile)
+	cfg, err := resolve.Load(configFile)
 	if err == nil {
 		configured.Found = cfg.Path()
 		dataRoot, err = cfg.DataRoot()
@@ -57,7 +45,7 @@ func Doctor(ctx context.Context, configFile string, w io.Writer, asJSON bool) (i
 
 // ProfileList writes the profiles.
 func ProfileList(configFile string, w io.Writer, asJSON bool) error {
-	cfg, err := load(configFile)
+	cfg, err := resolve.Load(configFile)
 	if err != nil {
 		return err
 	}
@@ -70,7 +58,7 @@ func ProfileList(configFile string, w io.Writer, asJSON bool) error {
 
 // ProfileShow writes one profile's settings; an empty name is the default one.
 func ProfileShow(configFile, name string, w io.Writer, asJSON bool) error {
-	cfg, err := load(configFile)
+	cfg, err := resolve.Load(configFile)
 	if err != nil {
 		return err
 	}

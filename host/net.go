@@ -13,12 +13,13 @@ import (
 	"lazaret.dev/lazaret/host/internal/netpolicy"
 	"lazaret.dev/lazaret/host/internal/plan"
 	"lazaret.dev/lazaret/host/internal/proof"
+	"lazaret.dev/lazaret/host/internal/resolve"
 	"lazaret.dev/lazaret/protocol/probe"
 )
 
 // derive derives a profile's network policy on this host, now.
 func derive(configFile, name string) (*netpolicy.Derived, error) {
-	cfg, err := load(configFile)
+	cfg, err := resolve.Load(configFile)
 	if err != nil {
 		return nil, err
 	}

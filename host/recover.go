@@ -8,6 +8,7 @@ import (
 
 	"lazaret.dev/lazaret/host/internal/domains"
 	"lazaret.dev/lazaret/host/internal/paths"
+	"lazaret.dev/lazaret/host/internal/resolve"
 )
 
 // Domains lists the Domains of the data root, by ID, with what each is of. It
@@ -25,7 +26,7 @@ func Domains(configFile string) (map[string]string, error) {
 }
 
 func dataRoot(configFile string) (string, error) {
-	cfg, err := load(configFile)
+	cfg, err := resolve.Load(configFile)
 	if err != nil {
 		return "", err
 	}

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
@@ -23,6 +22,7 @@ import (
 	"lazaret.dev/lazaret/host/internal/paths"
 	"lazaret.dev/lazaret/host/internal/paths/fskind"
 	"lazaret.dev/lazaret/host/internal/recovery"
+	"lazaret.dev/lazaret/host/internal/resolve"
 	"lazaret.dev/lazaret/host/internal/spawn"
 	"lazaret.dev/lazaret/protocol"
 	pc "lazaret.dev/lazaret/protocol/control"
@@ -148,63 +148,18 @@ type client struct {
 
 // newClient resolves everything that can be refused before anything starts.
 func newClient(o RunOptions) (*client, error) {
-	h := paths.Current()
-	exe, err := executable()
+	d, err := resolve.Domain(o.ConfigFile, o.Profile, o.Workspace)
 	if err != nil {
 		return nil, err
 	}
-	cfg, err := config.Load(config.Options{
-		File: o.ConfigFile, Host: h, Image: config.DefaultImage(filepath.Dir(filepath.Dir(exe))),
-	})
-	if err != nil {
-		return nil, err
-	}
-	profile, err := cfg.Select(o.Profile)
-	if err != nil {
-		return nil, err
-	}
-	workspace := o.Workspace
-	if workspace == "" {
-		if workspace, err = os.Getwd(); err != nil {
-			return nil, &hintError{
-				text: "cannot find the current directory: " + err.Error(),
-				hint: "change to a directory that exists, or name one with --workspace DIR",
-			}
-		}
-	}
-	if workspace, err = filepath.Abs(workspace); err != nil {
-		return nil, fmt.Errorf("cannot find the workspace: %w", err)
-	}
-	c := &client{o: o, host: h}
-	if c.domain, err = cfg.Resolve(profile, workspace); err != nil {
-		return nil, err
-	}
+	c := &client{o: o, host: paths.Current(), domain: d}
 	if err := c.request(); err != nil {
 		return nil, err
 	}
-	if c.env, err = hostfacts.Current(c.domain.DataRoot); err != nil {
-		return nil, err
-	}
-	c.env.Untrusted = c.untrusted()
-	if c.facts, err = hostfacts.Quick(context.Background(), c.env); err != nil {
+	if c.env, c.facts, err = resolve.Facts(d); err != nil {
 		return nil, err
 	}
 	return c, c.places()
-}
-
-// untrusted are the directories on the host in which this sandbox, or another
-// Domain's, can write.
-func (c *client) untrusted() []string {
-	out := []string{c.domain.DataRoot, c.domain.Workspace.Path}
-	if c.env.OwnPath() {
-		out = append(out, c.host.Workspaces(c.domain.DataRoot)...)
-	}
-	for _, v := range c.domain.Volumes {
-		if v.Mode == config.VolumeRW {
-			out = append(out, v.Host)
-		}
-	}
-	return out
 }
 
 // places opens the Domain's directories and checks that every socket address
@@ -251,7 +206,7 @@ func (c *client) request() error {
 	}
 	c.open = pc.OpenRequest{
 		Fingerprint: c.domain.Fingerprint(), Shape: c.domain.Shape(),
-		Argv: c.o.Command, Env: env,
+		Argv: c.o.Command, Env: env, Report: c.domain.Report,
 	}
 	if len(c.open.Argv) == 0 {
 		c.open.Argv = c.domain.Command
@@ -339,27 +294,9 @@ func (c *client) connect(ctx context.Context, deadline time.Time) (*control.Conn
 	}
 }
 
-// dial connects to the Domain's coordinator in whichever runtime directory of
-// this user it has published itself: one that was started without
-// XDG_RUNTIME_DIR is not where this process would put it, and one that was
-// started with it is where the holder of the Domain lock says (case 100).
+// dial connects to the Domain's coordinator.
 func (c *client) dial(ctx context.Context) (*control.Conn, error) {
-	var dirs []string
-	for _, rt := range c.host.Runtimes() {
-		dirs = append(dirs, rt.DomainPath(c.domain.ID))
-	}
-	if d := c.holder.RuntimeDir; d != "" && !slices.Contains(dirs, d) {
-		dirs = append(dirs, d)
-	}
-	err := control.ErrNotPublished
-	for _, dir := range dirs {
-		var conn *control.Conn
-		conn, err = control.Dial(ctx, dir, c.domain.Profile, c.domain.ID)
-		if err == nil || !errors.Is(err, control.ErrNotPublished) {
-			return conn, err
-		}
-	}
-	return nil, err
+	return generation.Dial(ctx, c.host, c.domain.Profile, c.domain.ID, c.holder)
 }
 
 // start starts a coordinator under the held lock and waits until it is ready.
@@ -399,7 +336,7 @@ func (c *client) start(ctx context.Context, lock *os.File) error {
 		return err
 	}
 	defer log.Close()
-	exe, err := executable()
+	exe, err := resolve.Executable()
 	if err != nil {
 		return err
 	}
@@ -455,17 +392,4 @@ func coordinatorEnv(path []string) []string {
 		}
 	}
 	return env
-}
-
-// executable is this program's path with every link resolved, as its helpers
-// lie beside it.
-func executable() (string, error) {
-	exe, err := os.Executable()
-	if err == nil {
-		exe, err = filepath.EvalSymlinks(exe)
-	}
-	if err != nil {
-		return "", fmt.Errorf("cannot find the running program: %w", err)
-	}
-	return exe, nil
 }

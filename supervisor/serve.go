@@ -162,6 +162,7 @@ func (s *server) bringUp() error {
 			return err
 		}
 	}
+	s.aware.Remembered()
 	client, err := runsc.Start(s.plan, s.layout)
 	if err != nil {
 		return &stepError{"sandbox", err}
@@ -183,7 +184,7 @@ func (s *server) serveWorkspace(fds string) error {
 	}
 	v := &s.plan.View
 	aware, err := gitaware.Open(gitaware.Options{
-		Host: d.Stores.Host, Path: s.workspace(), Record: d.Record, Git: &s.plan.HostGit, Excludes: s.plan.Files.GitExclude,
+		Host: d.Stores.Host, Path: s.workspace(), Record: d.Record, State: d.Stores.Private, Own: d.Stores.Domain, Git: &s.plan.HostGit, Excludes: s.plan.Files.GitExclude,
 		Isolate: v.Isolate, Expose: v.Expose, ConfigGate: v.ConfigGate, Log: s.rep.log,
 	})
 	if err != nil {
@@ -339,19 +340,27 @@ func (s *server) awaitSandbox() error {
 // attend serves until something ends. It returns errStop, or nil after it has
 // reported a lost helper.
 func (s *server) attend() error {
-	select {
-	case p := <-s.packets:
-		return s.stopOr(p)
-	case err := <-s.gone:
-		return s.leaseEnd(err)
-	case <-s.slirp.Child.Done():
-		s.lost(handoff.ComponentNetwork, "slirp4netns "+s.slirp.Child.Exit().String())
-	case <-s.runsc.Child.Done():
-		s.lost(handoff.ComponentSandbox, "runsc "+s.runsc.Child.Exit().String())
-	case <-s.view.Done():
-		s.lost(handoff.ComponentMounts, s.viewEnd().Error())
+	for {
+		select {
+		case p := <-s.packets:
+			if p.Kind == handoff.KindAsk {
+				if err := s.answer(p); err != nil {
+					return err
+				}
+				continue
+			}
+			return s.stopOr(p)
+		case err := <-s.gone:
+			return s.leaseEnd(err)
+		case <-s.slirp.Child.Done():
+			s.lost(handoff.ComponentNetwork, "slirp4netns "+s.slirp.Child.Exit().String())
+		case <-s.runsc.Child.Done():
+			s.lost(handoff.ComponentSandbox, "runsc "+s.runsc.Child.Exit().String())
+		case <-s.view.Done():
+			s.lost(handoff.ComponentMounts, s.viewEnd().Error())
+		}
+		return nil
 	}
-	return nil
 }
 
 // lost reports something that ended by itself.
@@ -408,6 +417,9 @@ func (s *server) tearDown(cause error) int {
 			quiet = true
 		case !quiet:
 			s.rep.send(handoff.KindStopped, handoff.Stopped{Component: step.component})
+			if step.component == handoff.ComponentSandbox {
+				s.tell()
+			}
 		}
 	}
 	faults.Point("end.rs.stopped")

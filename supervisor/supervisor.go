@@ -35,6 +35,7 @@ import (
 
 	"lazaret.dev/lazaret/protocol/faults"
 	"lazaret.dev/lazaret/protocol/handoff"
+	"lazaret.dev/lazaret/protocol/isolation"
 	"lazaret.dev/lazaret/protocol/wire"
 	"lazaret.dev/lazaret/supervisor/internal/launcher"
 	"lazaret.dev/lazaret/supervisor/internal/slirp"
@@ -49,6 +50,7 @@ const (
 	modeEnterInside = "_enter"
 	modeAssemble    = "_assemble"
 	modeServe       = "_serve"
+	modeIsolation   = isolation.AtRestMode
 )
 
 // Exit statuses.
@@ -64,6 +66,7 @@ const (
 //	[MAP]                         supervise: descriptors 3 and 4 as handoff says
 //	enter [MAP] -- PROGRAM ARG…   run a program in a new user namespace
 //	probe-userns [MAP]            try what supervise would do
+//	isolation                     answer a question about a Domain that does not run
 //
 // MAP is --newuidmap PATH --newgidmap PATH --uid-range START:COUNT --gid-range
 // START:COUNT, or nothing for a single-id mapping.
@@ -85,6 +88,8 @@ func Main(args []string, stderr io.Writer) int {
 		return enter(args, stderr)
 	case modeEnterInside:
 		return enterInside(args, stderr)
+	case modeIsolation:
+		return report(stderr, atRest(os.Stdin, os.Stdout))
 	case modeProbe:
 		return probe(args, stderr)
 	case modeProbeInside:

@@ -46,6 +46,7 @@ persist, and the local network cannot be reached.
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &usageError{err} })
 	root.AddCommand(
 		newRunCommand(g), newPsCommand(g), newStopCommand(g), newRecoverCommand(g), newDoctorCommand(g), newProfileCommand(g), newNetCommand(g),
+		newIgnoreCommand(g),
 	)
 	for _, c := range newHiddenCommands() {
 		root.AddCommand(c)

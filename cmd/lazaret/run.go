@@ -46,7 +46,8 @@ func newRunCommand(g *globals) *cobra.Command {
 		Long: `Run starts the sandbox of the current project, which is the directory that you
 are in, or joins it when it already runs, and runs a command in it: COMMAND,
 else the profile's command, else a login shell. The sandbox ends with its last
-session.
+session, which then reports on stderr what was left behind in the project that
+needs a look (refs moved back, files that tools run by themselves, refusals).
 
 EXIT STATUS
   The command's own, or 128+n when signal n ended it.

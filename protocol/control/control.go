@@ -14,10 +14,11 @@
 //	 │ ◄────────────────────────────────── credit │ so much stdin was passed on
 //	 │ ◄──────────────── stdout, stderr, notice{} │
 //	 │ ◄──────────────────────────────── exit{}   │
+//	 │ ◄────────────────────────────── notice{}…  │ what was found, where the generation ends with it
 //
 // The connection is the session: when it closes, the session ends. Instead of
-// open a client may send ask{}, which is answered with status{}, or
-// stop{StopRequest}, after which the connection stays open until nothing of the
+// open a client may send ask{}, which is answered with status{}, ignored{},
+// which is answered with answer{}, or stop{StopRequest}, after which the connection stays open until nothing of the
 // generation is left.
 package control
 
@@ -73,6 +74,7 @@ const (
 	FrameSignal   wire.FrameType = 'S'
 	FrameAsk      wire.FrameType = 'Q' // instead of open: what runs here?
 	FrameStop     wire.FrameType = 'T' // instead of open: end the generation
+	FrameIgnored  wire.FrameType = 'G' // instead of open: isolation.Request
 )
 
 // Coordinator to client:
@@ -85,6 +87,7 @@ const (
 	FrameNotice   wire.FrameType = 'N'
 	FrameExit     wire.FrameType = 'X'
 	FrameStatus   wire.FrameType = 'P'
+	FrameAnswer   wire.FrameType = 'g' // isolation.Answer
 )
 
 // Window is how many bytes of stdin a client may have sent beyond those that
@@ -126,6 +129,9 @@ type OpenRequest struct {
 	TTY   bool     `json:"tty"`
 	Size  Size     `json:"size"` // with TTY
 	Quiet bool     `json:"quiet"`
+
+	// Report asks for what was found, should the generation end with this session.
+	Report bool `json:"report"`
 }
 
 // Admitted answers an OpenRequest.

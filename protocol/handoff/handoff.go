@@ -15,10 +15,13 @@
 //	 │ ◄─── network_ready{fingerprint…}   │ slirp, netns, routes observed (Starting: network)
 //	 │ start_sandbox{} ─────────────────► │ only now: order is the gate (SR-5)
 //	 │ ◄─── sandbox_ready{runsc pid…}     │ runsc run, root filesystem up (Starting: sandbox)
-//	 ⋮            the Domain is served: no traffic, EOF is the lease
+//	 ⋮            the Domain is served: EOF is the lease
+//	 │ ask{} ───────────────────────────► │  at any time, about ignored paths;
+//	 │ ◄───────────────────────── answer{} │  one for each, in their order
 //	 │ ◄─────────── helper_lost{who, how} │ slirp4netns or runsc ended by itself
 //	 │ stop{} ──────────────────────────► │
 //	 │ ◄──────────── stopped{sandbox}     │ teardown order: sandbox, network, mounts
+//	 │ ◄───────────────────── findings{}  │ what a person should know, if there is anything
 //	 │ ◄──────────── stopped{network}     │
 //	 │ ◄──────────── stopped{mounts}      │
 //	 │ ◄─────────────────────────── EOF   │ exit 0
@@ -66,6 +69,9 @@ const (
 	KindSandboxReady wire.Kind = "sandbox_ready"
 	KindHelperLost   wire.Kind = "helper_lost"
 	KindStop         wire.Kind = "stop"
+	KindAsk          wire.Kind = "ask"      // isolation.Request
+	KindAnswer       wire.Kind = "answer"   // isolation.Answer
+	KindFindings     wire.Kind = "findings" // findings.Report
 	KindStopped      wire.Kind = "stopped"
 	KindFailed       wire.Kind = "failed"
 )

@@ -123,6 +123,13 @@ func Run(ctx context.Context, c *control.Conn, req pc.OpenRequest, stdio Stdio) 
 		<-stopped
 	}()
 	orderly := false
+	var late []string
+	// What is said after the end is for the terminal as it was before.
+	defer func() {
+		for _, text := range late {
+			stdio.Notice(text)
+		}
+	}()
 	// Every way out of this function gives the terminal back, a panic included.
 	defer func() { a.screen.giveBack(orderly) }()
 
@@ -132,7 +139,7 @@ func Run(ctx context.Context, c *control.Conn, req pc.OpenRequest, stdio Stdio) 
 	}()
 	faults.Point("join.cli.attached")
 	end := a.await(ctx)
-	orderly = end.orderly
+	orderly, late = end.orderly, end.late
 	return end.status, end.err
 }
 
@@ -153,9 +160,13 @@ type attachment struct {
 type end struct {
 	status   int
 	err      error
-	orderly  bool // the command came to its own end
+	orderly  bool     // the command came to its own end
+	late     []string // notices that came after the exit status
 	panicked any
 }
+
+// maxLate bounds how many notices are kept for the end.
+const maxLate = 1000
 
 // leaveGrace is how long a client that leaves waits for a terminal or a pipe
 // that takes no more output.
@@ -207,12 +218,13 @@ func (a *attachment) receive(ctx context.Context) end {
 	stop := context.AfterFunc(ctx, func() { _ = a.conn.Close() })
 	defer stop()
 	var exit *pc.Exit
+	var late []string
 	for {
 		typ, payload, err := a.conn.Read()
 		if err != nil {
 			status, err := a.ended(ctx, exit, err)
 			// An exit with a reason is one that the command did not choose.
-			return end{status: status, err: err, orderly: err == nil && exit.Reason == ""}
+			return end{status: status, err: err, orderly: err == nil && exit.Reason == "", late: late}
 		}
 		switch typ {
 		case pc.FrameStdout:
@@ -230,8 +242,13 @@ func (a *attachment) receive(ctx context.Context) end {
 			}
 		case pc.FrameNotice:
 			var n pc.Notice
-			if err = pc.Decode(payload, &n); err == nil {
+			err = pc.Decode(payload, &n)
+			switch {
+			case err != nil:
+			case exit == nil:
 				a.notice(n.Text)
+			case len(late) < maxLate:
+				late = append(late, n.Text)
 			}
 		case pc.FrameExit:
 			exit = new(pc.Exit)

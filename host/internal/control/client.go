@@ -20,6 +20,7 @@ import (
 	"lazaret.dev/lazaret/protocol/control"
 	"lazaret.dev/lazaret/protocol/faults"
 	"lazaret.dev/lazaret/protocol/identity"
+	"lazaret.dev/lazaret/protocol/isolation"
 )
 
 // ErrNotPublished means that no coordinator answers in a directory.
@@ -99,6 +100,27 @@ func Ask(ctx context.Context, c *Conn) (*control.Status, error) {
 		return nil, err
 	}
 	return &st, nil
+}
+
+// Ignored asks a coordinator about ignored paths, and closes the connection.
+func Ignored(c *Conn, req isolation.Request) (*isolation.Answer, error) {
+	defer c.Close()
+	_ = c.t.NetConn().SetDeadline(time.Now().Add(answerTimeout))
+	if err := c.WriteJSON(control.FrameIgnored, req); err != nil {
+		return nil, fmt.Errorf("ask coordinator: %w", err)
+	}
+	typ, payload, err := c.Read()
+	if err != nil {
+		return nil, fmt.Errorf("ask coordinator: %w", err)
+	}
+	if typ != control.FrameAnswer {
+		return nil, fmt.Errorf("ask coordinator: unexpected frame %q", typ)
+	}
+	var a isolation.Answer
+	if err := control.Decode(payload, &a); err != nil {
+		return nil, err
+	}
+	return &a, nil
 }
 
 // Stop asks a coordinator to end its generation, and returns when the

@@ -30,12 +30,16 @@ import (
 	"lazaret.dev/lazaret/protocol/control"
 	"lazaret.dev/lazaret/protocol/faults"
 	"lazaret.dev/lazaret/protocol/identity"
+	"lazaret.dev/lazaret/protocol/isolation"
 	"lazaret.dev/lazaret/protocol/wire"
 )
 
 // greetTimeout bounds how long a peer may take to say who it is and what it
 // wants.
 const greetTimeout = 10 * time.Second
+
+// answerTimeout bounds how long a question about ignored paths may take.
+const answerTimeout = 20 * time.Second
 
 // Handler serves one authenticated client whose first message has come. It
 // owns nothing: the connection is closed when it returns.
@@ -48,6 +52,9 @@ type Handlers struct {
 
 	// Status says what runs here.
 	Status func() control.Status
+
+	// Ignored answers a question about ignored paths.
+	Ignored func(ctx context.Context, req isolation.Request) isolation.Answer
 
 	// Stop ends the generation and returns when nothing of it is left but this
 	// server.
@@ -320,6 +327,13 @@ func (s *Server) dispatch(raw *net.UnixConn, c *Conn, typ wire.FrameType, payloa
 		s.handlers.Open(s.ctx, c, req)
 	case control.FrameAsk:
 		_ = c.WriteJSON(control.FrameStatus, s.handlers.Status())
+	case control.FrameIgnored:
+		var req isolation.Request
+		if control.Decode(payload, &req) != nil {
+			return
+		}
+		_ = raw.SetDeadline(time.Now().Add(answerTimeout))
+		_ = c.WriteJSON(control.FrameAnswer, s.handlers.Ignored(s.ctx, req))
 	case control.FrameStop:
 		var req control.StopRequest
 		if control.Decode(payload, &req) != nil {

@@ -28,6 +28,7 @@ import (
 	"lazaret.dev/lazaret/host/internal/vital"
 	"lazaret.dev/lazaret/protocol"
 	"lazaret.dev/lazaret/protocol/faults"
+	"lazaret.dev/lazaret/protocol/findings"
 	"lazaret.dev/lazaret/protocol/identity"
 	"lazaret.dev/lazaret/protocol/launch"
 	"lazaret.dev/lazaret/protocol/trace"
@@ -60,6 +61,9 @@ type coordinator struct {
 
 	// ending is written by the loop before over is closed.
 	ending protocol.EndAll
+
+	// findings are written by the loop before done is closed.
+	findings findings.Report
 
 	// The rest belongs to the loop's goroutine.
 	state       protocol.State
@@ -231,7 +235,7 @@ func (hc *coordinator) lose(c protocol.Component, err error) {
 // made when the generation began; nothing is certified before this point.
 func (hc *coordinator) issueTrust(ctx context.Context) {
 	server, err := control.Listen(ctx, hc.req.RuntimeDir, hc.self, hc.anchor, control.Handlers{
-		Open: hc.serve, Status: hc.status, Stop: hc.stopFor,
+		Open: hc.serve, Status: hc.status, Stop: hc.stopFor, Ignored: hc.ignored,
 		// Exec clients are in the coordinator's own user namespace, as is a
 		// supervisor's first stage.
 		NoClients: []string{hc.req.Tools.Runsc, hc.req.Tools.Supervisor},

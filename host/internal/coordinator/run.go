@@ -247,14 +247,3 @@ func (hc *coordinator) publication() store.Publication {
 		Socket: s.Path, Inode: store.Inode{Dev: s.Dev, Ino: s.Ino}, TrustFingerprint: trust.Digest(hc.anchor.Certificate()),
 	}
 }
-
-// nsIdentity is the identity of a namespace (namespaces(7)).
-type nsIdentity struct{ Dev, Ino uint64 }
-
-func nsInode(path string) (nsIdentity, error) {
-	var st unix.Stat_t
-	if err := unix.Stat(path, &st); err != nil {
-		return nsIdentity{}, &os.PathError{Op: "stat", Path: path, Err: err}
-	}
-	return nsIdentity{Dev: st.Dev, Ino: st.Ino}, nil
-}

@@ -9,6 +9,7 @@ import (
 	"lazaret.dev/lazaret/host/internal/inbound"
 	"lazaret.dev/lazaret/host/internal/netpolicy"
 	"lazaret.dev/lazaret/host/internal/plan"
+	"lazaret.dev/lazaret/host/internal/report"
 	"lazaret.dev/lazaret/host/internal/session"
 	"lazaret.dev/lazaret/protocol"
 	pc "lazaret.dev/lazaret/protocol/control"
@@ -99,6 +100,12 @@ func (hc *coordinator) serve(ctx context.Context, c *control.Conn, req pc.OpenRe
 	select {
 	case <-hc.over:
 		<-hc.done
+		if req.Report {
+			c.SetWriteDeadline(time.Now().Add(flushGrace))
+			for _, line := range report.Lines(hc.findings) {
+				_ = c.WriteJSON(pc.FrameNotice, pc.Notice{Text: line}) // as above
+			}
+		}
 	default:
 	}
 }

@@ -6,6 +6,7 @@ import (
 
 	"lazaret.dev/lazaret/host/internal/config"
 	"lazaret.dev/lazaret/host/internal/generation"
+	"lazaret.dev/lazaret/host/internal/spawn"
 	"lazaret.dev/lazaret/protocol/control"
 	"lazaret.dev/lazaret/protocol/handoff"
 	"lazaret.dev/lazaret/protocol/launch"
@@ -17,7 +18,7 @@ import (
 // sidecar, policy or namespace opens no gate, and the host's own network never
 // does.
 func TestStaleReadiness(t *testing.T) {
-	host, err := nsInode("/proc/self/ns/net")
+	host, err := spawn.NamespaceOf("/proc/self/ns/net")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -3,10 +3,11 @@ package coordinator
 import (
 	"context"
 
-	pc "lazaret.dev/lazaret/protocol/control"
-
+	"lazaret.dev/lazaret/host/internal/spawn"
 	"lazaret.dev/lazaret/protocol"
+	pc "lazaret.dev/lazaret/protocol/control"
 	"lazaret.dev/lazaret/protocol/faults"
+	"lazaret.dev/lazaret/protocol/isolation"
 )
 
 // status says what runs in the Domain. After the generation's end it says that
@@ -35,6 +36,23 @@ func (hc *coordinator) status() pc.Status {
 	case <-hc.done:
 	}
 	return st
+}
+
+// ignored passes a question about ignored paths on to the supervisor.
+func (hc *coordinator) ignored(ctx context.Context, req isolation.Request) isolation.Answer {
+	serving := make(chan *spawn.Supervisor, 1)
+	hc.do(func() {
+		if hc.state.Phase == protocol.Ready {
+			serving <- hc.super
+		}
+		close(serving)
+	})
+	select {
+	case super := <-serving:
+		return super.Ask(ctx, req)
+	case <-hc.done:
+		return (*spawn.Supervisor)(nil).Ask(ctx, req)
+	}
 }
 
 // stopFor ends the generation for a client that asks for it. Sessions are told

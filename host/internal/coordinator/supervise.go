@@ -14,6 +14,7 @@ import (
 	"lazaret.dev/lazaret/protocol"
 	pc "lazaret.dev/lazaret/protocol/control"
 	"lazaret.dev/lazaret/protocol/faults"
+	"lazaret.dev/lazaret/protocol/findings"
 	"lazaret.dev/lazaret/protocol/handoff"
 	"lazaret.dev/lazaret/protocol/netpolicy"
 )
@@ -128,6 +129,8 @@ func (hc *coordinator) supervisorMessage(msg any) {
 	case handoff.Failed:
 		hc.fail(m.Error, m.Hint)
 		post(protocol.Lost{Generation: id, Component: protocol.ComponentSandbox, Reason: m.Error})
+	case findings.Report:
+		hc.findings = m
 	case handoff.Stopped:
 		post(protocol.ComponentStopped{Generation: id, Component: component(m.Component)})
 	}
@@ -156,7 +159,7 @@ func component(c handoff.Component) protocol.Component {
 // coordinator itself knows and the namespace that the supervisor names: it is
 // of this generation and this policy, or it is worth nothing (FR-18).
 func (hc *coordinator) checkReadiness(m handoff.NetworkReady) error {
-	host, err := nsInode("/proc/self/ns/net")
+	host, err := spawn.NamespaceOf("/proc/self/ns/net")
 	if err != nil {
 		return err
 	}

@@ -66,7 +66,7 @@ func Build(req *generation.Request, ids generation.ComponentIDs, dirs generation
 	if p.Rootfs, err = rootfs(req, dom, img); err != nil {
 		return nil, err
 	}
-	if p.View, err = view(&req.Domain, dom); err != nil {
+	if p.View, err = View(&req.Domain, dom); err != nil {
 		return nil, err
 	}
 	if p.Mounts, err = mounts(&req.Domain, root); err != nil {
@@ -117,9 +117,9 @@ func rootfs(req *generation.Request, dom paths.DomainRoot, img *image.Prepared) 
 // editorDirs are what hide_editor_dirs hides.
 var editorDirs = []string{".vscode", ".idea"}
 
-// view makes the Domain's storage beside the workspace, and says how that is
+// View makes the Domain's storage beside the workspace, and says how that is
 // presented.
-func view(d *config.Domain, dom paths.DomainRoot) (v launch.View, err error) {
+func View(d *config.Domain, dom paths.DomainRoot) (v launch.View, err error) {
 	v = launch.View{Isolate: d.IsolateGitignored, Expose: d.Expose, ConfigGate: d.GitConfigGate}
 	if d.HideEditorDirs {
 		v.Hidden = editorDirs

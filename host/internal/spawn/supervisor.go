@@ -23,7 +23,9 @@ import (
 	"lazaret.dev/lazaret/host/internal/hostfacts"
 	"lazaret.dev/lazaret/host/internal/hostfacts/subid"
 	"lazaret.dev/lazaret/protocol/faults"
+	"lazaret.dev/lazaret/protocol/findings"
 	"lazaret.dev/lazaret/protocol/handoff"
+	"lazaret.dev/lazaret/protocol/isolation"
 	"lazaret.dev/lazaret/protocol/launch"
 	"lazaret.dev/lazaret/protocol/wire"
 )
@@ -59,6 +61,10 @@ type Supervisor struct {
 	hello handoff.Hello
 	first *exec.Cmd
 	reap  func() // once
+
+	mu    sync.Mutex
+	asked []chan<- isolation.Answer // questions without an answer, oldest first
+	ended bool                      // nobody receives any more
 }
 
 // helloTimeout bounds the time from the start to the first message.
@@ -167,8 +173,26 @@ func (s *Supervisor) StartSandbox() error {
 func (s *Supervisor) Stop() error { return s.seq.Send(handoff.KindStop, handoff.Empty{}) }
 
 // Receive returns the supervisor's next message; io.EOF is the end of the
-// lease. The concrete type is a handoff message body.
+// lease. The concrete type is a handoff message body. Answers are for those who
+// have asked.
 func (s *Supervisor) Receive() (any, error) {
+	for {
+		m, err := s.receive()
+		if err != nil {
+			s.unanswered()
+			return nil, err
+		}
+		a, ok := m.(isolation.Answer)
+		if !ok {
+			return m, nil
+		}
+		if err := s.answered(a); err != nil {
+			return nil, err
+		}
+	}
+}
+
+func (s *Supervisor) receive() (any, error) {
 	p, err := s.seq.Recv()
 	if err != nil {
 		return nil, err
@@ -186,6 +210,10 @@ func (s *Supervisor) Receive() (any, error) {
 		return decodeAs[handoff.SandboxReady](p)
 	case handoff.KindHelperLost:
 		return decodeAs[handoff.HelperLost](p)
+	case handoff.KindAnswer:
+		return decodeAs[isolation.Answer](p)
+	case handoff.KindFindings:
+		return decodeAs[findings.Report](p)
 	case handoff.KindStopped:
 		return decodeAs[handoff.Stopped](p)
 	case handoff.KindFailed:

@@ -17,8 +17,10 @@ import (
 	"golang.org/x/sys/unix"
 
 	"lazaret.dev/lazaret/protocol/launch"
+	"lazaret.dev/lazaret/supervisor/internal/report"
 	"lazaret.dev/lazaret/supervisor/internal/route"
 	"lazaret.dev/lazaret/supervisor/internal/sentry"
+	"lazaret.dev/lazaret/supervisor/internal/sentry/targets"
 	"lazaret.dev/lazaret/supervisor/internal/view/policy"
 )
 
@@ -27,6 +29,8 @@ type Options struct {
 	Host   int    // its root, O_PATH; stays the caller's, and open
 	Path   string // its absolute path on the host, canonical
 	Record int    // the directory of the router's record, which nobody inside reaches
+	State  int    // the Domain's private Git state; stays the caller's, and open
+	Own    int    // the Ignored Workspace State, likewise
 
 	Git      *launch.HostGit // what Git on the host obeys beyond repositories
 	Excludes []byte          // the text of core.excludesFile
@@ -50,10 +54,13 @@ type Aware struct {
 
 	mu      sync.RWMutex
 	repos   []sentry.Repository
+	reads   []targets.Target   // what the host's configuration makes its Git read or run
 	inodes  map[inode]struct{} // protected, whatever they are called
 	scanMu  sync.Mutex         // held while the workspace is scanned
 	pending bool               // guarded by mu: a scan is wanted
 	scans   sync.WaitGroup
+	touched report.Touched
+	start   chan snapshot          // has the state at the start, once
 	onScan  func(gitdirs []string) // guarded by mu
 }
 
@@ -61,15 +68,9 @@ type inode struct{ dev, ino uint64 }
 
 // Open reads the workspace.
 func Open(o Options) (*Aware, error) {
-	a := &Aware{o: o, host: host{o.Host}}
-	opt := route.Options{Isolate: o.Isolate, Expose: o.Expose}
-	err := errors.Join(a.globals(&opt), a.outer(&opt))
-	if err != nil {
+	a := &Aware{o: o, host: host{o.Host}, start: make(chan snapshot, 1)}
+	if err := a.route(); err != nil {
 		return nil, err
-	}
-	a.router, err = route.Open(routes{a.host}, repositories{a.host, o.Path}, route.NewRecord(o.Record, recordName), opt)
-	if err != nil {
-		return nil, fmt.Errorf("read the ignore rules: %w", err)
 	}
 	a.sentry = sentry.New(guarded{a.host}, sentry.Options{
 		Root: o.Path, ConfigGate: o.ConfigGate, VerifyIndex: a.verifyIndex,
@@ -79,7 +80,22 @@ func Open(o Options) (*Aware, error) {
 		a.router.Close()
 		return nil, err
 	}
+	a.scans.Go(a.remember)
 	return a, nil
+}
+
+// route opens the router.
+func (a *Aware) route() error {
+	opt := route.Options{Isolate: a.o.Isolate, Expose: a.o.Expose}
+	err := errors.Join(a.globals(&opt), a.outer(&opt))
+	if err != nil {
+		return err
+	}
+	a.router, err = route.Open(routes{a.host}, repositories{a.host, a.o.Path}, route.NewRecord(a.o.Record, recordName), opt)
+	if err != nil {
+		return fmt.Errorf("read the ignore rules: %w", err)
+	}
+	return nil
 }
 
 // Close ends it. The view must have ended before.
@@ -146,7 +162,7 @@ func (a *Aware) scan() error {
 		inodes[inode{source.Dev, source.Ino}] = struct{}{}
 	}
 	a.mu.Lock()
-	a.repos, a.inodes = found.Repositories, inodes
+	a.repos, a.reads, a.inodes = found.Repositories, list, inodes
 	a.mu.Unlock()
 	a.tell()
 	return err

@@ -69,7 +69,7 @@ func (w *world) serve() {
 	}
 	w.Serve(w.t, func(c *view.Config) {
 		o := gitaware.Options{
-			Host: c.Stores.Host, Path: w.Host, Record: record, Git: &launch.HostGit{Home: os.Getenv("HOME")},
+			Host: c.Stores.Host, Path: w.Host, Record: record, State: c.Stores.Private, Own: c.Stores.Domain, Git: &launch.HostGit{Home: os.Getenv("HOME")},
 			Isolate: true, Log: slog.New(slog.DiscardHandler),
 		}
 		if w.change != nil {

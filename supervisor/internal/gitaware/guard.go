@@ -44,8 +44,13 @@ func (g guard) Check(op policy.Op) (bool, error) {
 	action, err := g.a.sentry.Check(sentry.Op{
 		Kind: kinds[op.Kind], Path: op.Path, To: op.To, Links: op.Links, Made: op.Made, ToMade: op.ToMade,
 	})
+	if err == nil {
+		g.a.note(op)
+	}
 	return action == sentry.Publish, err
 }
+
+func (g guard) Writing(name string) { g.a.touched.Note(name) }
 
 func (g guard) Publish(from, to string, lock policy.Content, old *policy.Content) (policy.Outcome, error) {
 	var before *sentry.Content

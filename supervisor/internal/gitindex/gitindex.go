@@ -59,6 +59,7 @@ type Entry struct {
 	Size                uint32
 	Stage               uint8 // 0: merged
 	SkipWorktree        bool  // not in the working tree, on purpose
+	AssumeValid         bool  // Git does not look whether the file has changed
 	IntentToAdd         bool
 }
 

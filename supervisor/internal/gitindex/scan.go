@@ -144,6 +144,7 @@ type entries struct {
 }
 
 const (
+	flagAssumeValid  = 0x8000
 	flagExtended     = 0x4000
 	flagLength       = 0x0fff
 	flagSkipWorktree = 0x4000
@@ -160,7 +161,7 @@ func (p *entries) next() (e Entry, err error) {
 	u32 := func(i int) uint32 { return binary.BigEndian.Uint32(b[4*i:]) }
 	e.MtimeSec, e.MtimeNsec, e.Mode, e.Size = u32(2), u32(3), u32(6), u32(9)
 	flags := binary.BigEndian.Uint16(b[40+p.hashSize:])
-	e.Stage = uint8(flags >> 12 & 3)
+	e.Stage, e.AssumeValid = uint8(flags>>12&3), flags&flagAssumeValid != 0
 	if flags&flagExtended != 0 {
 		var x [2]byte
 		if err := p.full(x[:]); err != nil {

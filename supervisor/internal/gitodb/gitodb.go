@@ -1,11 +1,12 @@
-// Package gitodb answers one question about a repository's object database:
-// does it hold a text as a blob?
+// Package gitodb answers questions about a repository's object database: does
+// it hold a text as a blob, does one commit descend from another, which files
+// are in a commit?
 //
-// It reads loose objects' names and the indexes of packs, nothing of their
-// contents, runs no Git and writes nothing. The bytes are hostile, since the
-// sandbox writes objects: whatever is malformed, too large or unreadable is an
-// error, which the caller has to take for a yes. It runs in the Runtime
-// Supervisor.
+// For the first it reads loose objects' names and the indexes of packs alone,
+// for the others commits, trees and tags. It runs no Git and writes nothing. The bytes are
+// hostile, since the sandbox writes objects: whatever is malformed, too large or
+// unreadable is an error, which the caller has to take for the worse answer. It
+// runs in the Runtime Supervisor.
 package gitodb
 
 import (

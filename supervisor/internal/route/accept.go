@@ -1,6 +1,7 @@
 package route
 
 import (
+	"errors"
 	"slices"
 	"strings"
 
@@ -40,36 +41,70 @@ func (r *Router) Relaxed() []Relaxation {
 	return all
 }
 
-// Accept takes the present state for trusted, as at the first start. It is
-// for the developer alone to ask for.
-func (r *Router) Accept() error {
+// Candidate is the state of the workspace at one moment, judged as at the first
+// start: what the developer may take for trusted.
+type Candidate struct{ s *places.State }
+
+// Candidate reads the workspace. The caller closes it.
+func (r *Router) Candidate() (*Candidate, error) {
+	s, err := r.s.Candidate()
+	if err != nil {
+		s.Close()
+		return nil, err
+	}
+	return &Candidate{s}, nil
+}
+
+// Close ends the candidate, unless it was accepted.
+func (c *Candidate) Close() {
+	if c.s != nil {
+		c.s.Close()
+	}
+}
+
+// Shares lists what the host has at paths that are isolated now, and would be
+// shared: a directory stands for all that is in it. Beyond limit they are
+// counted alone.
+func (r *Router) Shares(c *Candidate, limit int) (shared []string, more int, err error) {
+	listed := map[string]bool{}
+	err = c.s.Walk("", func(path string, e Entry) error {
+		isDir := e.Kind == Directory
+		if c.s.Place(path, isDir) != Shared || r.Place(path, isDir) != Isolated {
+			return nil
+		}
+		for dir := range paths.Above(path) {
+			if listed[dir] {
+				return nil
+			}
+		}
+		switch {
+		case len(shared) < limit:
+			shared = append(shared, path)
+			listed[path] = isDir
+		default:
+			more++
+		}
+		return nil
+	})
+	slices.Sort(shared)
+	return shared, more, err
+}
+
+// Accept takes the candidate for trusted: it is for the developer alone to ask
+// for. What has changed since the candidate was read counts as the sandbox's
+// doing.
+func (r *Router) Accept(c *Candidate) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	open := map[string]int{}
-	for path, f := range r.s.Files {
-		if f.Open > 0 {
-			open[path] = f.Open
-		}
-	}
-	r.closeRepositories()
-	r.s.Reset()
-	err := r.s.Snapshot()
-	for path, n := range open {
-		r.s.Known(path).Open = n
-	}
-	return err
+	from := c.s
+	c.s = nil
+	r.s.Adopt(from)
+	return errors.Join(r.settle(), r.s.Save())
 }
 
 // Close ends the router, which must not be used any more.
 func (r *Router) Close() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.closeRepositories()
-}
-
-func (r *Router) closeRepositories() {
-	for _, root := range r.s.Roots {
-		root.Reader.Close()
-		root.Reader = nil
-	}
+	r.s.Close()
 }

@@ -294,7 +294,7 @@ func TestRealCheckout(t *testing.T) {
 		if p := r.Place(".env", false); p != route.Isolated {
 			t.Errorf("after %s and an edit .env is %d", name, p)
 		}
-		must(t, 0, r.Accept())
+		must(t, 0, accept(r))
 		if p := r.Place(".env", false); p != route.Shared {
 			t.Errorf("accepted, .env is %d", p)
 		}

@@ -214,7 +214,7 @@ func TestExposure(t *testing.T) {
 				if name != "add -f" && len(r.Relaxed()) == 0 {
 					t.Error("nothing is on record")
 				}
-				must(t, 0, r.Accept())
+				must(t, 0, accept(r))
 				want(t, r, map[string]route.Place{".env": route.Shared, "src/.env": route.Shared})
 			}
 		})

@@ -45,20 +45,20 @@ func (r *Refusal) Hint() string {
 	_, name := gitdir.Split(r.Path)
 	switch r.Rule {
 	case R1:
-		return fmt.Sprintf("%q would make its directory a Git repository to the host: make one with git init, which stays inside", r.Path)
+		return fmt.Sprintf("%q would make its directory a Git repository to the host: git init makes one that stays inside", r.Path)
 	case R3:
 		return fmt.Sprintf("%q belongs to the host's repository or to an operation that the host began: finish it on the host", r.Path)
 	case R4:
 		return fmt.Sprintf("the new %s is none that Git itself would write here, and was not handed to the host", name)
 	case R5:
-		return "inside a repository of the host there are only plain files and directories"
+		return "in a repository of the host there are only plain files and directories"
 	case R7:
 		return fmt.Sprintf("%q is held by a Git process on the host", r.Path)
 	case R8:
 		return fmt.Sprintf("the host's Git configuration reads or runs %q: change it on the host", r.Path)
 	case R2, R6:
 	}
-	return fmt.Sprintf("%q decides what the host's Git runs or uses: it is readable here, and changed on the host only", r.Path)
+	return fmt.Sprintf("%q decides what the host's Git runs or uses: it is readable inside, and changed on the host only", r.Path)
 }
 
 // Refused is a refusal as the report tells it.

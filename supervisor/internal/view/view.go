@@ -202,6 +202,10 @@ func (v *View) Follow(dirs []string) {
 	}
 }
 
+// Reroute takes back what the kernel knows of all places: the router has been
+// told something new.
+func (v *View) Reroute() { v.core.Reroute([]string{""}) }
+
 // Done is closed when the view does not serve any more, or must not.
 func (v *View) Done() <-chan struct{} { return v.done }
 

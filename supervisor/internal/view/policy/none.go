@@ -42,6 +42,9 @@ func (Unguarded) Check(Op) (bool, error) { return false, nil }
 // Publish replaces.
 func (Unguarded) Publish(string, string, Content, *Content) (Outcome, error) { return Replace, nil }
 
+// Writing notes nothing.
+func (Unguarded) Writing(string) {}
+
 // Protected is false.
 func (Unguarded) Protected(uint64, uint64) bool { return false }
 

@@ -133,6 +133,10 @@ type Guard interface {
 	Check(op Op) (publish bool, err error)
 	Publish(from, to string, lock Content, old *Content) (Outcome, error)
 
+	// Writing tells of a change of content of a file of the host's that is nothing
+	// to Git.
+	Writing(path string)
+
 	// Protected tells whether a file with several names has one that is
 	// protected; Alias is the refusal then.
 	Protected(dev, ino uint64) bool

@@ -34,6 +34,8 @@ func (v *View) MayChange(n *tree.Node, kind policy.OpKind) error {
 		}
 		if free && v.Router.Place(path, n.Dir != nil) == policy.Exposed {
 			return unix.EROFS
+		} else if kind == policy.Write {
+			v.Guard.Writing(path)
 		}
 	}
 	// Also one whose names are gone here while the host has another for it.
