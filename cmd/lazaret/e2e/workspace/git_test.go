@@ -29,7 +29,7 @@ var steps = []step{
 	{"restore, checkout", "f=$(git ls-files '*.c' | head -1); echo x >>$f; git status -s; git restore $f; echo x >$f; git checkout -q -- $f; rm $f; git checkout -q .; git status -s"},
 	{"reset", "echo x >>lines.txt; git add .; git reset -q; git status -s; git reset -q --hard; git reset -q --soft HEAD~1; git commit -qm again; git status -s"},
 	{"branch", "git branch b1; git branch b2 HEAD~3; git branch -v | cat; git branch -m b2 b3; git branch -f b1 HEAD~2; git branch -D b1; git branch --list"},
-	{"branch of a remote one", "git switch -q -c x origin/elsewhere; git branch -vv | cat; git switch -q main; git checkout -q -b y origin/topic; git checkout -q main; git branch -D x y"},
+	{"branch of a remote one", "git switch -q -c x origin/elsewhere; git branch -v | cat; git switch -q main; git checkout -q -b y origin/topic; git checkout -q main; git branch -D x y"},
 	{"switch", "git switch -q topic; git status -s; git switch -q -; git switch -q --detach HEAD~1; git status; git switch -q main; git checkout -q -B tmp; git checkout -q main; git branch -d tmp"},
 	{"merge", "git merge -q --no-edit topic; git log -1 --format='%h %p %s'"},
 	{"merge with a conflict", "git merge conflict || :; git status -s; git ls-files -u; git diff; sed -i '/^[<=>]/d' lines.txt; git add lines.txt; git commit -q --no-edit; git log -1 --format=%p"},
@@ -42,8 +42,8 @@ GIT_SEQUENCE_EDITOR="sed -i -e '2s/^pick/squash/' -e '3s/^pick/reword/'" git reb
 GIT_SEQUENCE_EDITOR="sed -i -e '1s/^pick/edit/' -e '2aexec echo ran >>exec.txt; git add exec.txt; git commit -qm exec'" git rebase -q -i HEAD~3
 git status | head -20; echo e >>topic.txt; git commit -q --amend -a --no-edit; git rebase --continue || { git checkout -q --theirs topic.txt; git add .; git rebase --continue; } || git rebase --abort
 git log --format='%h %s' -6; git checkout -q main`},
-	{"rebase with a conflict", "git checkout -q -b r4 conflict; git rebase main || :; git status -s; git rebase --abort; git checkout -q main"},
-	{"rebase --apply", "git checkout -q -b r5 topic; git rebase -q --apply v1; git rebase -q --keep-base --onto main v1; git log --format='%h %s' -5; git checkout -q main"},
+	{"rebase with a conflict", "git checkout -q -b r4 conflict; git rebase v1 || :; git status -s; git rebase --abort; git checkout -q main"},
+	{"rebase --apply", "git checkout -q -b r5 topic; git rebase -q --apply v1; git rebase -q --keep-base main; git log --format='%h %s' -5; git checkout -q main"},
 	{"rebase --autostash", "git checkout -q -b r6 topic; echo dirty >>topic.txt; git rebase -q --autostash v1; git status -s; git checkout -q .; git checkout -q main"},
 	{"cherry-pick", "git cherry-pick r1~1 || git cherry-pick --skip; git checkout -q -b p1 v1; git cherry-pick topic~2 topic~1 topic; git log --format='%h %s' -4; git checkout -q main"},
 	{"cherry-pick with a conflict", "git checkout -q -b p2 v1; git cherry-pick conflict || :; git status -s; echo solved >lines.txt; git add .; git cherry-pick --continue; git checkout -q main"},
@@ -114,6 +114,7 @@ func TestGitWorksInside(t *testing.T) {
 			}
 			if d := differences(look(native), look(w.Project)); d != "" {
 				t.Errorf("the host sees something else than after the same on the host:\n%s\nstdout inside:\n%s\nstderr:\n%s", d, indent(got.Stdout), indent(got.Stderr))
+				w.host(`rm -rf "$1"; cp -a . "$1"; git -C "$1" status >/dev/null`, native) // the next step starts even
 			}
 		})
 	}
