@@ -37,6 +37,7 @@ func (h *Home) Hold(script string, args ...string) (release func()) {
 			return
 		}
 		over = true
+		defer time.AfterFunc(Timeout, cancel).Stop() // and its end
 		_ = in.Close()
 		_, _ = io.Copy(io.Discard, out)
 		_ = cmd.Wait() // how it ended is not what the test is about

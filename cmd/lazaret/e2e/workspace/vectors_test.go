@@ -76,6 +76,9 @@ func TestAttackGitVectors(t *testing.T) {
 				}
 				id, class, command, result := f[0], f[1], f[2], strings.Join(f[3:], " ")
 				tried[id] = true
+				if strings.Contains(command, "refused") {
+					t.Logf("%s: the start is refused", id)
+				}
 				if result == "-" {
 					continue
 				}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"io/fs"
 	"math/rand/v2"
@@ -170,6 +171,10 @@ func listing(t *testing.T, dir string, a aspects, skip func(rel string) bool) []
 	t.Helper()
 	var out []string
 	err := filepath.WalkDir(dir, func(name string, d fs.DirEntry, err error) error {
+		if errors.Is(err, fs.ErrPermission) {
+			out = append(out, fmt.Sprintf("%q cannot be read", name))
+			return nil
+		}
 		if err != nil {
 			return err
 		}

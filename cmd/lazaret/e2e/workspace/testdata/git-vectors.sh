@@ -15,8 +15,9 @@
 #   VEC_UMOUNT='cmd'  called as: cmd MNT             after each plant
 #   VEC_ENTER='cmd'   planting is run as: cmd bash -s -- plant-raw ... <this script   (e.g. inside a sandbox,
 #                     with VEC_WS = the path of the workspace in there). Each vector is planted once, for all of its
-#                     triggers; those that race a live host (KEEP_) are left out. What an attacker may know of
-#                     BASE (never the secret) is unpacked at its path before.
+#                     triggers, of which none is tried when the host's tree is as it was. Vectors that race a live
+#                     host (KEEP_) are left out. What an attacker may know of BASE (never the secret) is unpacked at
+#                     its path before. Status 125 says that nothing was started.
 #   VEC_SHOWN=1       .v/, where payloads lie, is not ignored (a sandbox may keep what is)
 #   VEC_PATH=dir:dir  extra PATH for the host commands (git-lfs, tig: the L_ vectors only fire when found)
 #   GITBIN=/path/git  the host git under test         VEC_PROMPT=/path/git-sh-prompt
@@ -752,17 +753,24 @@ plant_raw() { # W H B C ID
 known() { # a script that unpacks what an attacker may know of BASE
   printf '%s\n' "mkdir -p '$B' && base64 -d <<'EOF_KNOWN' | tar -xz -C '$B'"
   ( cd "$B" && touch patch && tar -cz home/.bashrc home/.bashrc.skel sub-up.git outside/vic.midx patch .vicsha $([ ! -e evil-sub.git ] || echo evil-sub.git) | base64; echo EOF_KNOWN ); }
+tree() { ( cd "$H" && find . -path ./.v -prune -o -printf '%p %y %m %n %l\n' | sort; find . -path ./.v -prune -o -type f -print0 | sort -z | xargs -0 md5sum ) 2>&1; }
 enter() { # plants ID inside, the first time; the result is kept for its other triggers
   if [ "$WANT" = 1 ]; then
+    local before; before=$(tree); rm -f "$B/.unchanged"
     { known; cat "$SELF"; } | $VEC_ENTER bash -s -- plant-raw "${VEC_WS:-$W}" "$H" "$B" "$C" "$ID" >"$B/plant.log" 2>&1
+    [ $? != 125 ] || echo 'none: the start is refused' >"$B/.unchanged"
+    [ "$before" != "$(tree)" ] || [ -e "$B/.unchanged" ] || echo 'none: the host sees no change' >"$B/.unchanged"
     rm -rf "$B/.planted"; mkdir "$B/.planted"; ( cd "$B"; cp -a ws wt wtclone remote.git sub-up.git home outside patch $(ls -d es evil-sub.git .git 2>/dev/null) .planted/ )
   else restore .planted; fi; }
 one() { # ID WANT -> prints label<TAB>result ; returns 1 when no such trigger
-  ID=$1 WANT=$2 C=$B/canary/$1; restore; VICSHA=$(git -C "$B/outside/vic" rev-parse HEAD); echo "$VICSHA" >"$B/.vicsha"
+  ID=$1 WANT=$2 C=$B/canary/$1
+  [ "$WANT" = 1 ] || [ ! -e "$B/.unchanged" ] || return 1
+  restore; VICSHA=$(git -C "$B/outside/vic" rev-parse HEAD); echo "$VICSHA" >"$B/.vicsha"
   declare -F "h_$ID" >/dev/null && { X=$H/.v/x XC=$H/.v/xcat; "h_$ID" >/dev/null 2>&1; }
   X=$H/.v/x XC=$H/.v/xcat W=$H
   if [ -n "${VEC_MOUNT:-}" ]; then W=$B/mnt; mkdir -p "$W"; $VEC_MOUNT "$H" "$W" >>"$B/mount.log" 2>&1 || { echo "mount failed" >&2; exit 3; }; fi
-  if [ -n "${VEC_ENTER:-}" ]; then enter
+  if [ -n "${VEC_ENTER:-}" ]; then
+    enter; [ ! -e "$B/.unchanged" ] || { printf '%s\t-\n' "$(cat "$B/.unchanged")"; return 0; }
   else ( cd "$W"; export HOME=$B/attacker; mkdir -p "$HOME"; git config --global safe.directory '*'; plant_raw "$W" "$H" "$B" "$C" "$ID" ) >"$B/plant.log" 2>&1; fi
   [ -n "${VEC_MOUNT:-}" ] && [ -z "$(eval echo \${KEEP_$ID:-})" ] && $VEC_UMOUNT "$W" >>"$B/mount.log" 2>&1
   [ "${VEC_KEEPC:-}" ] || rm -f "$C"
