@@ -47,20 +47,24 @@ func TestAttackGitVectors(t *testing.T) {
 			w.Project = filepath.Join(base, "ws")
 			all := vectors(t, script)
 			// The control: it shows that payloads reach the host.
-			ids := []string{"h_wrapper"}
-			if long() || os.Getenv("LAZARET_TEST_VECTORS") == "all" {
+			ids, env := []string{"h_wrapper"}, tt.env
+			if whole := os.Getenv("LAZARET_TEST_VECTORS"); whole == "all" || whole == "" && long() {
 				ids = all
-			} else if only := os.Getenv("LAZARET_TEST_VECTORS"); only != "" {
-				ids = append(ids, strings.Fields(only)...)
+			} else if whole != "" {
+				ids = append(ids, strings.Fields(whole)...)
 			} else {
-				for _, i := range random.Perm(len(all))[:6] {
+				env = append(env, "VEC_TRIGGERS=8")
+				for _, i := range random.Perm(len(all))[:5] {
 					ids = append(ids, all[i])
 				}
 			}
 			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Hour)
 			defer cancel()
 			cmd := exec.CommandContext(ctx, "bash", append([]string{script, "run", "-b", base}, ids...)...)
-			cmd.Env = append(append(w.hostEnv(), tt.env...), "VEC_ENTER="+w.enter(base), "VEC_WS=/workspace", "VEC_TIMEOUT=20")
+			cmd.Env = append(append(w.hostEnv(), env...), "VEC_ENTER="+w.enter(base), "VEC_WS=/workspace", "VEC_TIMEOUT=20")
+			if n := os.Getenv("LAZARET_TEST_TRIGGERS"); n != "" {
+				cmd.Env = append(cmd.Env, "VEC_TRIGGERS="+n)
+			}
 			cmd.WaitDelay = 5 * time.Second
 			var errb strings.Builder
 			cmd.Stderr = &errb

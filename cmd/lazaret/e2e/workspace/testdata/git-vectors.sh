@@ -18,6 +18,7 @@
 #                     triggers, of which none is tried when the host's tree is as it was. Vectors that race a live
 #                     host (KEEP_) are left out. What an attacker may know of BASE (never the secret) is unpacked at
 #                     its path before. Status 125 says that nothing was started.
+#   VEC_TRIGGERS=n    only the first n host commands of each vector
 #   VEC_SHOWN=1       .v/, where payloads lie, is not ignored (a sandbox may keep what is)
 #   VEC_PATH=dir:dir  extra PATH for the host commands (git-lfs, tig: the L_ vectors only fire when found)
 #   GITBIN=/path/git  the host git under test         VEC_PROMPT=/path/git-sh-prompt
@@ -765,6 +766,7 @@ enter() { # plants ID inside, the first time; the result is kept for its other t
 one() { # ID WANT -> prints label<TAB>result ; returns 1 when no such trigger
   ID=$1 WANT=$2 C=$B/canary/$1
   [ "$WANT" = 1 ] || [ ! -e "$B/.unchanged" ] || return 1
+  [ "$WANT" -le "${VEC_TRIGGERS:-1000}" ] || return 1
   restore; VICSHA=$(git -C "$B/outside/vic" rev-parse HEAD); echo "$VICSHA" >"$B/.vicsha"
   declare -F "h_$ID" >/dev/null && { X=$H/.v/x XC=$H/.v/xcat; "h_$ID" >/dev/null 2>&1; }
   X=$H/.v/x XC=$H/.v/xcat W=$H
