@@ -95,11 +95,15 @@ for n in .env conf/.env private/deep/key app/local.key excluded.txt conf/host.pe
 cat .env conf/.env private/deep/key || :; git commit -qm x; git status; git diff || :; git stash || :`},
 	{name: "rm --cached", script: "git rm -rq --cached .; git commit -qm x; rm .gitignore"},
 	{name: "index deleted", script: "rm -f .git/index; rm .gitignore; git status || :"},
-	{name: "parent renamed", script: "mv conf conf2; mv app app2; mv one uno; rm .gitignore app2/.gitignore",
-		names: []string{"conf2/.env", "conf2/host.pem", "app2/local.key", "uno/two/three/.env"}, moved: map[string]string{"conf": "conf2", "app": "app2", "one": "uno"}},
+	{
+		name: "parent renamed", script: "mv conf conf2; mv app app2; mv one uno; rm .gitignore app2/.gitignore",
+		names: []string{"conf2/.env", "conf2/host.pem", "app2/local.key", "uno/two/three/.env"}, moved: map[string]string{"conf": "conf2", "app": "app2", "one": "uno"},
+	},
 	{name: "parent renamed twice and back", script: "mv one uno; mv uno/two uno/due; rm .gitignore; mv uno one; mv one/due one/two"},
-	{name: "parent renamed into another", script: "mkdir z; mv conf z/; mv one/two z/two; rm .gitignore",
-		names: []string{"z/conf/.env", "z/conf/host.pem", "z/two/three/.env"}, moved: map[string]string{"conf": "z/conf", "one/two": "z/two"}},
+	{
+		name: "parent renamed into another", script: "mkdir z; mv conf z/; mv one/two z/two; rm .gitignore",
+		names: []string{"z/conf/.env", "z/conf/host.pem", "z/two/three/.env"}, moved: map[string]string{"conf": "z/conf", "one/two": "z/two"},
+	},
 	{name: "parents exchanged", script: `python3 -c '
 import ctypes
 if ctypes.CDLL(None).renameat2(-100, b"conf", -100, b"one", 2):
@@ -110,10 +114,14 @@ if ctypes.CDLL(None).renameat2(-100, b"conf", -100, b"one", 2):
 	{name: ".git moved", script: "mv .git g || :; git init -q || :; rm -f .gitignore"},
 	{name: ".git hidden by another", script: "GIT_DIR=/tmp/g GIT_WORK_TREE=. git init -q; GIT_DIR=/tmp/g GIT_WORK_TREE=. git add -fA; rm .gitignore"},
 	{name: "hard link", script: "for n in .env conf/.env private/deep/key; do ln $n l || :; ln -L $n l || :; done", names: []string{"l"}},
-	{name: "symbolic link", script: "ln -s .env l; ln -s private p; ln -s /workspace/private/deep q; ln -s conf/.env r; ln -s /proc/self/cwd/app/local.key s",
-		names: []string{"p/deep/key", "q/key"}},
-	{name: "worktree", script: "git worktree add -q wt other; rm wt/.gitignore .gitignore; (cd wt; git add -fA; git commit -qm x) || :",
-		names: []string{"wt/.env", "wt/conf/.env", "wt/private/deep/key"}},
+	{
+		name: "symbolic link", script: "ln -s .env l; ln -s private p; ln -s /workspace/private/deep q; ln -s conf/.env r; ln -s /proc/self/cwd/app/local.key s",
+		names: []string{"p/deep/key", "q/key"},
+	},
+	{
+		name: "worktree", script: "git worktree add -q wt other; rm wt/.gitignore .gitignore; (cd wt; git add -fA; git commit -qm x) || :",
+		names: []string{"wt/.env", "wt/conf/.env", "wt/private/deep/key"},
+	},
 	{name: "info/exclude", script: ": >.git/info/exclude || :; rm -f .git/info/exclude || :; mv .git/info .git/i || :"},
 	{name: "core.excludesFile", script: "git config core.excludesFile /dev/null || :; git config --global core.excludesFile /dev/null || :; git -c core.excludesFile= add -A"},
 	{name: "own file of the name", script: "echo own >.env; rm .env; mkdir private; echo own >private/f; rm -r private; rm .gitignore; cat .env || :; ls private || :"},

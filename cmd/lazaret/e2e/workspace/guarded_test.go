@@ -103,7 +103,9 @@ func TestBirthsStayInside(t *testing.T) {
 	w := newWorld(t)
 	w.history(dice(t), 30, 30)
 	w.host("git submodule --quiet deinit -f sub; rm -rf .git/modules")
-	structure := func() string { return w.host("find .git -not -path '*/objects/*' -not -path '*/refs/heads/*' | sort; cat .git/config") }
+	structure := func() string {
+		return w.host("find .git -not -path '*/objects/*' -not -path '*/refs/heads/*' | sort; cat .git/config")
+	}
 	w.host("git status >/dev/null; mkdir -p .git/logs/refs/heads; git gc -q")
 	before := structure()
 	release := w.Hold(`git init -q -b main /tmp/module; cd /tmp/module; echo m >m; git add .; git -c user.name=a -c user.email=a@a commit -qm m`)
