@@ -11,7 +11,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -220,21 +219,6 @@ func listing(t *testing.T, dir string, a aspects, skip func(rel string) bool) []
 		t.Fatal(err)
 	}
 	return out
-}
-
-// same fails the test unless two listings agree, and says where they do not.
-func same(t *testing.T, what string, before, after []string) {
-	t.Helper()
-	for _, line := range before {
-		if !slices.Contains(after, line) {
-			t.Errorf("%s: gone or changed: %s", what, line)
-		}
-	}
-	for _, line := range after {
-		if !slices.Contains(before, line) {
-			t.Errorf("%s: new or changed: %s", what, line)
-		}
-	}
 }
 
 // indent makes a text that fits below a line.
