@@ -91,7 +91,7 @@ tlc: ## check protocol/Lazaret.tla with TLC: make tlc TLC=tla2tools.jar (or a cl
 
 .PHONY: attack
 attack: ## run what a hostile program inside would try
-	@$(MAKE) --no-print-directory test TESTFLAGS='-run Attack|Hostile|TestDenied|Whatever|OfASandbox|HostIsInvisible|EscapesAreRefused|SymlinksStay|EnrolmentFrom'
+	@LAZARET_TEST_VECTORS=all $(MAKE) --no-print-directory test TESTFLAGS='-timeout 3h -run "Attack|Hostile|TestDenied|Whatever|OfASandbox|HostIsInvisible|EscapesAreRefused|SymlinksStay|EnrolmentFrom"'
 
 .PHONY: bench
 bench: go-check ## print medians and ratios against bare runsc

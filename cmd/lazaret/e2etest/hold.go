@@ -6,6 +6,7 @@ import (
 	"io"
 	"strings"
 	"syscall"
+	"time"
 )
 
 // Hold keeps the home's Domain running with a session of its own, which ends
@@ -13,7 +14,8 @@ import (
 // first.
 func (h *Home) Hold(script string, args ...string) (release func()) {
 	h.tb.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), Timeout)
+	ctx, cancel := context.WithCancel(context.Background())
+	late := time.AfterFunc(Timeout, cancel) // the start is bounded, the session is not
 	argv := append(append([]string{"run", "--quiet"}, args...), "--", "sh", "-c", script+"\necho held; read -r line")
 	cmd := h.Command(ctx, argv...)
 	in, err := cmd.StdinPipe()
@@ -35,6 +37,7 @@ func (h *Home) Hold(script string, args ...string) (release func()) {
 			return
 		}
 		over = true
+		defer time.AfterFunc(Timeout, cancel).Stop() // and its end
 		_ = in.Close()
 		_, _ = io.Copy(io.Discard, out)
 		_ = cmd.Wait() // how it ended is not what the test is about
@@ -48,7 +51,7 @@ func (h *Home) Hold(script string, args ...string) (release func()) {
 	})
 	lines := bufio.NewScanner(out)
 	for lines.Scan() {
-		if lines.Text() == "held" {
+		if lines.Text() == "held" && late.Stop() {
 			return release
 		}
 	}

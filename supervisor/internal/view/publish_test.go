@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"sync"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -16,6 +17,7 @@ import (
 // gate publishes what is renamed to "index", once during has been called.
 type gate struct {
 	policy.Unguarded
+	mu     sync.Mutex // of a test's thread and the view's
 	during func() error
 	wrote  error
 }
@@ -25,6 +27,8 @@ func (g *gate) Check(op policy.Op) (bool, error) {
 }
 
 func (g *gate) Publish(string, string, policy.Content, *policy.Content) (policy.Outcome, error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
 	g.wrote = g.during()
 	return policy.Replace, nil
 }
@@ -50,6 +54,7 @@ func TestSeal(t *testing.T) {
 	}
 	// A write waits for the rename, which the kernel keeps apart; the pages of a
 	// mapping do not.
+	g.mu.Lock()
 	m := viewtest.Map(t, lock, 4)
 	if got := m.At(0); got != 'g' {
 		t.Fatalf("it begins with %q", got)
@@ -60,9 +65,12 @@ func TestSeal(t *testing.T) {
 		}
 		return nil
 	}
+	g.mu.Unlock()
 	if err := unix.Rename(lock, filepath.Join(w.Mount, "index")); err != nil {
 		t.Fatal(err)
 	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
 	if !errors.Is(g.wrote, unix.EROFS) {
 		t.Errorf("a write while the content was looked at: %v", g.wrote)
 	}

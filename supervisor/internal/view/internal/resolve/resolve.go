@@ -9,6 +9,7 @@ package resolve
 import (
 	"errors"
 	"log/slog"
+	"strings"
 	"sync"
 	"time"
 
@@ -157,10 +158,15 @@ func (v *View) Watched(dir *tree.Node) bool {
 	return v.Notices.Ensure(dir, d.FD)
 }
 
-// TTL is how long the kernel may remember what is in a directory.
+// TTL is how long the kernel may remember what is in a directory. What Git
+// replaces under a lock is never remembered: who has taken the lock must see
+// what the last holder left, not what inotify is about to tell. Objects never
+// change.
 func (v *View) TTL(dir *tree.Node) time.Duration {
 	st, _ := v.Tree.Identity(dir)
 	switch path, ok := v.Tree.Path(dir); {
+	case st == store.Host && ok && v.Guard.Classify(path).Class != policy.Free && !strings.Contains(path+"/", "/objects/"):
+		return 0
 	case st == store.Host && v.Watched(dir):
 		return longTTL
 	case st == store.Domain && (!ok || v.Router.Place(path, true) != policy.Isolated):
