@@ -80,11 +80,11 @@ func (h *Home) Terminal(rows, cols uint16, args ...string) *Terminal {
 	return t
 }
 
-// personsSignals gives the keys their meaning back where the tests were started
-// in the background: a signal that is ignored stays ignored in every child,
+// personsSignals gives the keys, and the closing of a window, their meaning back
+// where the tests were started in the background or by nohup: a signal that is ignored stays ignored in every child,
 // unless its parent handles it.
 func personsSignals() {
-	for _, s := range []os.Signal{syscall.SIGINT, syscall.SIGQUIT} {
+	for _, s := range []os.Signal{syscall.SIGINT, syscall.SIGQUIT, syscall.SIGHUP} {
 		if signal.Ignored(s) {
 			signal.Notify(make(chan os.Signal, 1), s)
 		}
