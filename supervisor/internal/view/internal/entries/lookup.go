@@ -21,7 +21,7 @@ func (v *Entries) Lookup(parent uint64, name string) (resolve.Reply, error) {
 	}
 	f, err := v.Find(dir, path, name)
 	if errors.Is(err, unix.ENOENT) {
-		return resolve.Reply{TTL: v.TTL(dir)}, nil
+		return resolve.Reply{TTL: v.AbsentTTL(dir)}, nil
 	}
 	if err != nil {
 		return resolve.Reply{}, err

@@ -20,7 +20,7 @@ type Attr struct {
 // told so.
 func (v *View) attr(n *tree.Node, st tree.Store, info *object.Info) Attr {
 	now := time.Now()
-	a := Attr{Info: *info, Ino: v.Numbers.Of(st, info.Key), TTL: longTTL}
+	a := Attr{Info: *info, Ino: v.Numbers.Of(st, info.Key) ^ uint64(v.Tree.Twin(n))<<twinShift, TTL: longTTL}
 	a.Mode = object.Shown(info.Mode)
 	a.UID, a.GID = v.Owner(st, info)
 	if st == store.Host {
@@ -63,8 +63,13 @@ type device struct {
 }
 
 // deviceShift leaves the numbers of the workspace's own filesystem as they
-// are on the host.
-const deviceShift = 48
+// are on the host. So does twinShift, but for an object whose number gVisor knows
+// as that of another that is gone: gVisor takes a file for the one that it has
+// by this number alone, and would hold on to the dead one.
+const (
+	deviceShift = 48
+	twinShift   = 40
+)
 
 func (x *Numbers) first(dev uint64) { x.index = map[device]uint64{{true, dev}: 0} }
 

@@ -9,7 +9,7 @@ package resolve
 import (
 	"errors"
 	"log/slog"
-	"strings"
+	"regexp"
 	"sync"
 	"time"
 
@@ -159,13 +159,13 @@ func (v *View) Watched(dir *tree.Node) bool {
 }
 
 // TTL is how long the kernel may remember what is in a directory. What Git
-// replaces under a lock is never remembered: who has taken the lock must see
-// what the last holder left, not what inotify is about to tell. Objects never
-// change.
+// changes is never remembered: who has taken a lock must see what its last
+// holder left, and who finds a new commit must find the pack that it is in, not
+// what inotify is about to tell. Loose objects never change once they are there.
 func (v *View) TTL(dir *tree.Node) time.Duration {
 	st, _ := v.Tree.Identity(dir)
 	switch path, ok := v.Tree.Path(dir); {
-	case st == store.Host && ok && v.Guard.Classify(path).Class != policy.Free && !strings.Contains(path+"/", "/objects/"):
+	case st == store.Host && ok && v.gits(path) && !looseObjects.MatchString(path):
 		return 0
 	case st == store.Host && v.Watched(dir):
 		return longTTL
@@ -177,6 +177,20 @@ func (v *View) TTL(dir *tree.Node) time.Duration {
 		return shortTTL
 	}
 }
+
+// AbsentTTL is how long the kernel may remember that a name is not there.
+func (v *View) AbsentTTL(dir *tree.Node) time.Duration {
+	if path, ok := v.Tree.Path(dir); ok && v.gits(path) {
+		return 0
+	}
+	return v.TTL(dir)
+}
+
+// gits reports whether a directory is Git's own.
+func (v *View) gits(path string) bool { return v.Guard.Classify(path).Class != policy.Free }
+
+// looseObjects matches the directories of those.
+var looseObjects = regexp.MustCompile(`(^|/)objects/[0-9a-f]{2}$`)
 
 // Changed notes that a directory was changed from inside: the kernel drops
 // what it knows of it by itself.

@@ -8,6 +8,7 @@ package tree
 
 import (
 	"maps"
+	"math"
 	"slices"
 	"strings"
 	"sync"
@@ -51,6 +52,7 @@ type Node struct {
 
 	// The rest is guarded by the tree.
 	id       ident
+	twin     uint8
 	refs     uint64
 	names    []Name
 	unlinked bool
@@ -95,21 +97,63 @@ type ident struct {
 	key   object.Key
 }
 
+// place is where an object lies, whenever it was born.
+type place struct {
+	store    Store
+	dev, ino uint64
+}
+
+func (id ident) place() place { return place{id.store, id.key.Dev, id.key.Ino} }
+
 // Tree is the table.
 type Tree struct {
 	mu    sync.RWMutex
 	nodes map[uint64]*Node
 	ids   map[ident]*Node
+	twins map[place]map[uint8]bool // of the nodes there are
 	last  uint64
 	root  *Node
 }
 
 // New makes a table that holds the root alone.
 func New(store Store, info *object.Info) *Tree {
-	t := &Tree{nodes: map[uint64]*Node{}, ids: map[ident]*Node{}, last: Root}
+	t := &Tree{nodes: map[uint64]*Node{}, ids: map[ident]*Node{}, twins: map[place]map[uint8]bool{}, last: Root}
 	t.root = &Node{ID: Root, Dir: &Dir{}, id: ident{store, info.Key}, refs: 1}
 	t.nodes[Root], t.ids[t.root.id] = t.root, t.root
+	t.tell(t.root)
 	return t
+}
+
+// tell gives a new node the first number that tells it from its twins. Should
+// there be none left, it is as one of them.
+func (t *Tree) tell(n *Node) {
+	at := n.id.place()
+	taken := t.twins[at]
+	if taken == nil {
+		taken = map[uint8]bool{}
+		t.twins[at] = taken
+	}
+	for n.twin = 0; taken[n.twin] && n.twin < math.MaxUint8; n.twin++ {
+	}
+	taken[n.twin] = true
+}
+
+// untell gives that number back.
+func (t *Tree) untell(n *Node) {
+	at := n.id.place()
+	delete(t.twins[at], n.twin)
+	if len(t.twins[at]) == 0 {
+		delete(t.twins, at)
+	}
+}
+
+// Twin tells a node from those whose objects had, or have, the same inode
+// number: the host gives a number away again while gVisor still holds its last
+// owner. It is 0 for the first of them, and stays as long as the object does.
+func (t *Tree) Twin(n *Node) uint8 {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	return n.twin
 }
 
 // Get returns the node of an id, or nil.
@@ -141,6 +185,7 @@ func (t *Tree) Enter(parent *Node, name string, store Store, info *object.Info) 
 			n.Dir = &Dir{}
 		}
 		t.nodes[n.ID], t.ids[id] = n, n
+		t.tell(n)
 	}
 	n.refs++
 	t.bind(parent, name, n)
@@ -265,7 +310,9 @@ func (t *Tree) Rehouse(n *Node, store Store, info *object.Info) {
 	if t.ids[n.id] == n {
 		delete(t.ids, n.id)
 	}
+	t.untell(n)
 	n.id = ident{store, info.Key}
+	t.tell(n)
 	if !n.unlinked {
 		t.ids[n.id] = n
 	}
@@ -294,6 +341,7 @@ func (t *Tree) drop(n *Node, gone []*Node) []*Node {
 	if t.ids[n.id] == n {
 		delete(t.ids, n.id)
 	}
+	t.untell(n)
 	gone = append(gone, n)
 	names := n.names
 	for _, had := range names {

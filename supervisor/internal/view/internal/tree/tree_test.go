@@ -118,3 +118,23 @@ func TestReuse(t *testing.T) {
 		t.Error("a file of another time is the same node")
 	}
 }
+
+// A number that the host gives away again is told from its last owner's for as
+// long as the kernel knows that one.
+func TestTwins(t *testing.T) {
+	tr := tree.New(0, info(1000, true))
+	root := tr.Get(tree.Root)
+	born := func(at int64) *object.Info {
+		i := info(7, false)
+		i.Born = at
+		return i
+	}
+	first, second, third := tr.Enter(root, "log", 0, born(1)), tr.Enter(root, "log", 0, born(2)), tr.Enter(root, "other", 1, born(3))
+	if a, b, c := tr.Twin(first), tr.Twin(second), tr.Twin(third); a != 0 || b != 1 || c != 0 {
+		t.Errorf("twins %d, %d, in another store %d", a, b, c)
+	}
+	tr.Forget(first.ID, 1)
+	if again := tr.Enter(root, "log", 0, born(4)); tr.Twin(again) != 0 || tr.Twin(second) != 1 {
+		t.Errorf("after the first is forgotten: %d, and the second %d", tr.Twin(again), tr.Twin(second))
+	}
+}
